@@ -17,12 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 def without_fork_server() -> None:
     """Each probe in a fresh interpreter, which imports torch and the backend and loads the Case."""
-    from minifier.case.edit import edit_from
-    from minifier.case.store import load, save
-    from minifier.cluster.actor import Actor, packed
-    from minifier.probe.children import ChildEnd
-    from minifier.probe.life import Limits
-    from minifier.probe.prober import LocalProber
+    from minifier.data.case.store import edit_from, load, save
+    from minifier.reduction.cluster.driver import Actor, packed
+    from minifier.reduction.probe.children import ChildEnd, Limits
+    from minifier.reduction.probe.verdicts import LocalProber
 
     def probe(self: LocalProber, cases: Sequence[Any], until: Any, limits: Limits) -> list[ChildEnd]:
         folder = Path(tempfile.mkdtemp())
@@ -58,7 +56,7 @@ def without_guess() -> None:
 def without_live_outs() -> None:
     """A candidate returns what the whole graph returns and its last op's result, no more; what leads to neither goes,
     as dead code does. So ops stay that only carry a value from one guilty op to the other."""
-    from minifier.case import Ref, ops
+    from minifier.data.case import Ref, ops
 
     subset = ops.subset
 
@@ -125,7 +123,7 @@ def main() -> None:
     name = sys.argv.pop(1)
     importlib.import_module("torch")
     ABLATIONS[name]()
-    importlib.import_module("minifier.cli").main()
+    importlib.import_module("minifier.flow.cli").main()
 
 
 if __name__ == "__main__":

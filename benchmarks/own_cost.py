@@ -31,13 +31,13 @@ import minifier.capturing.observer  # noqa: E402
 import minifier.reduction.reduce_case  # noqa: E402, F401
 from minifier.capturing.capture import capture  # noqa: E402
 from minifier.capturing.script import Program  # noqa: E402
-from minifier.case import Case  # noqa: E402
-from minifier.case.ops import with_ops  # noqa: E402
-from minifier.case.store import load  # noqa: E402
-from minifier.failure import Verdict  # noqa: E402
-from minifier.probe.children import run_children  # noqa: E402
-from minifier.probe.prepared_case import prepare_case  # noqa: E402
-from minifier.process.huge_pages import collapse  # noqa: E402
+from minifier.data.case import Case  # noqa: E402
+from minifier.data.case.ops import with_ops  # noqa: E402
+from minifier.data.case.store import load  # noqa: E402
+from minifier.data.failure import Verdict  # noqa: E402
+from minifier.process.machine import collapse  # noqa: E402
+from minifier.reduction.probe.children import run_children  # noqa: E402
+from minifier.reduction.probe.prepared_case import prepare_case  # noqa: E402
 from minifier.reduction.probe_runner import ProbeRunner  # noqa: E402
 
 SCRIPT, LAYERS = ROOT / "benchmarks/cases/one_op.py", "200"  # 5,015 ops

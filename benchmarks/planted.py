@@ -57,72 +57,77 @@ FAULTS = (
     # A wrong result is compared in another random state than that of the script's call.
     Fault("capturing/comparing.py", "finish(results, call.random)", "finish(results, {})", "capture compare"),
     # The script's default dtype and other global settings are not set in a probe.
-    Fault("probe/evaluate.py", "    set_globals(case.state)", "    pass", "probe state"),
+    Fault("reduction/probe/evaluate.py", "    set_globals(case.state)", "    pass", "probe state"),
     # A graph that fails at its second call is called once.
     Fault(
-        "probe/program.py",
+        "reduction/probe/program.py",
         "(self._call() for _ in range(call.times))",
         "(self._call() for _ in range(0))",
         "probe engine capture workflow",
     ),
     # A probe that somebody killed counts as another failure.
-    Fault("probe/verdicts.py", " or ended.signal == signal.SIGKILL", "", "probe engine"),
+    Fault("reduction/probe/verdicts.py", " or ended.signal == signal.SIGKILL", "", "probe engine"),
     # A candidate on which eager fails too counts as one that passes.
     Fault(
-        "probe/evaluate.py",
+        "reduction/probe/evaluate.py",
         "if (error := comparison.eager_error) is not None:",
         "if (error := None) is not None:",
         "probe compare engine",
     ),
     # The backward pass of a candidate does not run.
     Fault(
-        "probe/program.py",
+        "reduction/probe/program.py",
         "                run_backward(result)\n            wait",
         "            wait",
         "training",
     ),
     # (-x) ** 2 is written as -x ** 2.
-    Fault("emit/graph_source.py", 'f"({t})" if t.startswith("-") else t', "t", "emit"),
+    Fault("repro/emit/graph_source.py", 'f"({t})" if t.startswith("-") else t', "t", "emit"),
     # Autocast that the script has switched off is written as switched on.
-    Fault("emit/graph_source.py", '["enabled=False"] if enabled is False else []', "[]", "emit state"),
+    Fault("repro/emit/graph_source.py", '["enabled=False"] if enabled is False else []', "[]", "emit state"),
     # Keyword arguments of calls are lost.
-    Fault("emit/graph_source.py", '*(f"{key}={self.value(item)}" for key, item in kwargs.items())', "", "emit"),
+    Fault("repro/emit/graph_source.py", '*(f"{key}={self.value(item)}" for key, item in kwargs.items())', "", "emit"),
     # The view of a storage begins at its first element.
-    Fault("emit/input_source.py", 'offset = f", {meta.offset}" if meta.offset else ""', 'offset = ""', "emit"),
+    Fault("repro/emit/input_source.py", 'offset = f", {meta.offset}" if meta.offset else ""', 'offset = ""', "emit"),
     # A leaf that needs a gradient is none in the repro.
-    Fault("emit/input_source.py", 'f"{window}.requires_grad_()" if meta.requires_grad else window', "window", "emit"),
+    Fault(
+        "repro/emit/input_source.py", 'f"{window}.requires_grad_()" if meta.requires_grad else window', "window", "emit"
+    ),
     # A control that fails does not matter.
     Fault(
-        "verify/verdict.py", "return self.agrees and self.passes_in_eager is not False", "return self.agrees", "verify"
+        "repro/verify/verdict.py",
+        "return self.agrees and self.passes_in_eager is not False",
+        "return self.agrees",
+        "verify",
     ),
     # The runs of pre-started interpreters count, though one of them does not show the failure.
     Fault(
-        "verify/verdict.py",
+        "repro/verify/verdict.py",
         "done, waiting, may_be_ahead = fresh_runs,",
         "done, waiting, may_be_ahead = done,",
         "verify",
     ),
     # A hang that the repro ends itself is an exit status.
-    Fault("verify/shown_failure.py", "if end.status == 1 and guarded:", "if False:", "verify cli emit"),
+    Fault("repro/verify/verdict.py", "if end.status == 1 and guarded:", "if False:", "verify cli emit"),
     # Results that do not share memory count as wrong values.
-    Fault("verify/shown_failure.py", '("do not share memory as in eager", Aspect.ALIASING),', "", "verify compare"),
+    Fault("repro/verify/verdict.py", '("do not share memory as in eager", Aspect.ALIASING),', "", "verify compare"),
     # An interpreter that the kernel killed is not replaced.
-    Fault("verify/verdict.py", "return run.status == -signal.SIGKILL and", "return False and", "verify abuse"),
+    Fault("repro/verify/verdict.py", "return run.status == -signal.SIGKILL and", "return False and", "verify abuse"),
     # The last proof, each statement alone, is left out.
     Fault(
-        "source/reduce.py",
+        "repro/source/reduce.py",
         "    return edits.source == before\n\n\ndef _removals",
         "    return True\n\n\ndef _removals",
         "source",
     ),
     # A failure that needs luck counts as one.
-    Fault("source/probe.py", "for _ in range(_RUNS_OF_DRAWS - 1):", "for _ in range(0):", "source"),
+    Fault("repro/source/probe.py", "for _ in range(_RUNS_OF_DRAWS - 1):", "for _ in range(0):", "source"),
     # The script's own check may go.
-    Fault("source/probe.py", "not all(each.holds(run) for each in self.conditions)", "False", "source"),
+    Fault("repro/source/probe.py", "not all(each.holds(run) for each in self.conditions)", "False", "source"),
     # The script runs without its arguments.
-    Fault("source/reduce_script.py", "if not program.arguments:", "if True:", "source workflow cli"),
+    Fault("repro/source/reduce_script.py", "if not program.arguments:", "if True:", "source workflow cli"),
     # A failure in a function that was inlined is another one.
-    Fault("source/probe.py", "for name in names[1:])", "for name in names[:0])", "source"),
+    Fault("repro/source/probe.py", "for name in names[1:])", "for name in names[:0])", "source"),
 )
 
 

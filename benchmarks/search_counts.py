@@ -32,14 +32,24 @@ from search_faults import (  # noqa: E402
 from search_graphs import chain_of, scattered, transformer  # noqa: E402
 
 from minifier.search import Budget, Problem, Result  # noqa: E402
-from minifier.search.dataflow import Dataflow  # noqa: E402
-from minifier.search.delete import delete  # noqa: E402
-from minifier.search.guess import guess  # noqa: E402
-from minifier.search.masks import Mask, mask_of, members  # noqa: E402
-from minifier.search.narrow import ball, prefix  # noqa: E402
-from minifier.search.phases import proving  # noqa: E402
-from minifier.search.steps import Ask, Step  # noqa: E402
-from minifier.search.walk import Walk  # noqa: E402
+from minifier.search.atoms import (  # noqa: E402
+    Dataflow,
+    Mask,
+    mask_of,
+    members,
+)
+from minifier.search.phases import (  # noqa: E402
+    ball,
+    delete,
+    guess,
+    prefix,
+    proving,
+)
+from minifier.search.walk import (  # noqa: E402
+    Ask,
+    Step,
+    Walk,
+)
 
 Case = tuple[Problem, Fault]
 

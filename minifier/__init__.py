@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from minifier.embed.capture import capture
-    from minifier.embed.function import check, minify
-    from minifier.embed.wrap import wrap
-    from minifier.workflow.run import run_program as run
+    from minifier.flow.embed.function import check, minify
+    from minifier.flow.embed.session import capture
+    from minifier.flow.embed.wrap import wrap
+    from minifier.flow.run import run_program as run
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "capture", "check", "minify", "run", "wrap"]
 
 _PLACES = {
-    "capture": ("minifier.embed.capture", "capture"),
-    "check": ("minifier.embed.function", "check"),
-    "minify": ("minifier.embed.function", "minify"),
-    "run": ("minifier.workflow.run", "run_program"),
-    "wrap": ("minifier.embed.wrap", "wrap"),
+    "capture": ("minifier.flow.embed.session", "capture"),
+    "check": ("minifier.flow.embed.function", "check"),
+    "minify": ("minifier.flow.embed.function", "minify"),
+    "run": ("minifier.flow.run", "run_program"),
+    "wrap": ("minifier.flow.embed.wrap", "wrap"),
 }
 
 
@@ -29,7 +29,7 @@ def __getattr__(name: str) -> Any:
     """
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from minifier.workflow.machine import import_with_torch
+    from minifier.flow.machine import import_with_torch
 
     module, function = _PLACES[name]
     return getattr(import_with_torch(module), function)

@@ -1,6 +1,6 @@
 """`python -m minifier`."""
 
-from minifier.cli import main
+from minifier.flow.cli import main
 
 if __name__ == "__main__":
     main()

@@ -1,1 +1,1 @@
-"""The scripts that repros are made from: each runs by itself, and is filled in by minifier.emit."""
+"""The scripts that repros are made from: each runs by itself, and is filled in by minifier.repro.emit."""

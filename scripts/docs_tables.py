@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from minifier.cli.commands import cli
-from minifier.passes.table import TABLE as GRAPH_PASSES
-from minifier.source.passes import TABLE as SCRIPT_PASSES
+from minifier.flow.cli.commands import cli
+from minifier.reduction.passes.table import TABLE as GRAPH_PASSES
+from minifier.repro.source.passes import TABLE as SCRIPT_PASSES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MARKED = re.compile(r"(<!-- generated: (?P<name>[^\n]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minifier.case import (
+from minifier.data.case import (
     BackendReference,
     BackendSource,
     Case,
@@ -16,8 +16,8 @@ from minifier.case import (
     TensorInput,
     TensorMeta,
 )
-from minifier.case.values import Scalar
-from minifier.failure import Failure, Fingerprint, Frame, Kind, Stage
+from minifier.data.case.values import Scalar
+from minifier.data.failure import Failure, Fingerprint, Frame, Kind, Stage
 
 
 def meta(*shape: int, dtype: str = "float32", storage: int | None = None) -> TensorMeta:

@@ -17,9 +17,9 @@ from typing import Any
 
 from case_samples import small_case
 
-from minifier.case import Case, Drawn, Graph, Node, Ref, ScalarInput, TensorInput, TensorMeta
-from minifier.case.graph import Module
-from minifier.case.values import Constant, Imported, Scalar, Sequence_, Value, contiguous_stride
+from minifier.data.case import Case, Drawn, Graph, Node, Ref, ScalarInput, TensorInput, TensorMeta
+from minifier.data.case.graph import Module
+from minifier.data.case.values import Constant, Imported, Scalar, Sequence_, Value, contiguous_stride
 
 
 def case_of(text: str, *, bodies: dict[str, str] | None = None, **changes: Any) -> Case:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from case_samples import call, graph, meta, method, output, placeholder
 
-from minifier.case import (
+from minifier.data.case import (
     BackendReference,
     BackendSource,
     Call,
@@ -19,8 +19,8 @@ from minifier.case import (
     Symbolic,
     TensorInput,
 )
-from minifier.case.values import Scalar
-from minifier.failure import Aspect, Difference, Failure, Fingerprint, Frame, Kind, Stage, Tolerance
+from minifier.data.case.values import Scalar
+from minifier.data.failure import Aspect, Difference, Failure, Fingerprint, Frame, Kind, Stage, Tolerance
 
 CRASH, CONDITION = "minifier_backends.faulty.crash", "minifier_backends.faulty.condition"
 PREDICATE = '''"""Whether the results differ by more than a hundredth."""

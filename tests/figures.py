@@ -23,9 +23,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from minifier.case import Case
-from minifier.interfaces.declared import interfaces
-from minifier.interfaces.names import PRIVATE_NAMES
+from minifier.data.case import Case
+from minifier.data.torch_names import PRIVATE_NAMES
+from minifier.torch_side.interfaces import interfaces
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -223,7 +223,7 @@ def is_own(file: str) -> bool:
 
 def calls(stack: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
     """The calls from the command to the search, and from the search to the backend's compilation."""
-    command = next(i for i, (file, _) in enumerate(stack) if file == "cli/commands.py")
+    command = next(i for i, (file, _) in enumerate(stack) if file == "flow/cli/commands.py")
     searching = [i for i, (file, _) in enumerate(stack) if file.startswith("search/")]
     return list(stack[command + 1 : searching[0] + 1]), list(stack[searching[-1] + 1 :])
 
@@ -246,7 +246,7 @@ def main() -> None:
     print(f"lines of code               {code:,} without blanks, comments and docstrings")
     print(f"files                       {len(parsed)}")
     print(f"fields of a Case            {len(dataclasses.fields(Case))}")
-    importlib.import_module("minifier.torch_private")  # which declares the interfaces
+    importlib.import_module("minifier.torch_side.torch_private")  # which declares the interfaces
     print(f"private names of torch      {len(PRIVATE_NAMES)} in texts, {len(interfaces())} interfaces")
     print(f"files at the top            {sum(path.parent == PACKAGE for path in parsed)}")
     print(f"file names used twice       {', '.join(repeated(file_names(parsed))) or 'none'}")

@@ -15,11 +15,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO, NoReturn
 
-from minifier.failure import Fingerprint
+from minifier.data.failure import Fingerprint
 from minifier.process.child import Child, supervise
+from minifier.process.descendants import mark, spare
 from minifier.process.interpreters import Interpreters
-from minifier.process.orphans import mark, spare
-from minifier.verify import Conditions, ScriptRun, run_script
+from minifier.repro.verify import Conditions, ScriptRun, run_script
 
 TESTS = Path(__file__).parent.resolve()
 # The import path of an interpreter without PYTHONPATH, behind the script's own folder.
@@ -29,7 +29,7 @@ PATH = [entry for entry in sys.path if TESTS not in (Path(entry).resolve(), *Pat
 def run_forked(
     script: Path, sought: Fingerprint, match_log: str | None = None, timeout: float = 60, path: Sequence[str] = ()
 ) -> ScriptRun:
-    """`minifier.verify.run_script` with a fork as the interpreter."""
+    """`minifier.repro.verify.run_script` with a fork as the interpreter."""
     interpreters = forked_interpreters()
     return run_script(script, Conditions(sought, timeout, path, match_log=match_log, interpreters=interpreters))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vocabulary import minified_here, source_of
 
-from minifier.passes.table import DEFINITIONS, OF_VALUES
+from minifier.reduction.passes.table import DEFINITIONS, OF_VALUES
 
 
 def minified(folder: Path, text: str, ops: int = 1, *, plain: bool = True) -> str:

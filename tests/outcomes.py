@@ -7,14 +7,14 @@ from pathlib import Path
 
 from case_samples import call, graph, output, placeholder, small_case
 
-from minifier.case import Case, Ref
-from minifier.emit.repro import Repro
-from minifier.failure import Failure
+from minifier.data.case import Case, Ref
+from minifier.data.failure import Failure
 from minifier.reduction.summary import Summary
-from minifier.report.markdown import markdown
-from minifier.report.outcome import Outcome, Status
-from minifier.report.sections import report_of
-from minifier.verify import ScriptRun, Verification
+from minifier.repro.emit.repro import Repro
+from minifier.repro.report.markdown import markdown
+from minifier.repro.report.outcome import Outcome, Status
+from minifier.repro.report.sections import report_of
+from minifier.repro.verify import ScriptRun, Verification
 
 
 def verified(failure: Failure, control: Failure | None = None) -> Verification:

@@ -7,7 +7,7 @@ from importlib import metadata
 import pytest
 
 from minifier.process.distributions import github_repository, imported_beside_torch, installed, names_by_package
-from minifier.verify import Conditions, run_script
+from minifier.repro.verify import Conditions, run_script
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import figures
 
 def test_calls_are_counted_from_the_command_to_the_search_and_from_there_to_the_backend():
     stack = [
-        ("cli/entry.py", "main"),
-        ("cli/commands.py", "run"),
-        ("workflow/run.py", "minify"),
+        ("flow/cli/entry.py", "main"),
+        ("flow/cli/commands.py", "run"),
+        ("flow/run.py", "minify"),
         ("process/child.py", "forked"),
         ("search/walk.py", "run"),
         ("search/walk.py", "_probe"),
-        ("probe/evaluate.py", "evaluate"),
+        ("reduction/probe/evaluate.py", "evaluate"),
     ]
     to_search, to_backend = figures.calls(stack)
     assert [name for _, name in to_search] == ["minify", "forked", "run"]
@@ -45,9 +45,9 @@ def test_a_cycle_is_found():
 
 def test_neither_packages_nor_modules_import_themselves():
     packages = figures.imports(squashed=True)
-    assert "minifier.workflow" in packages["minifier.cli"] and figures.cycle(packages) == []
+    assert "minifier.flow" in packages["minifier.flow.cli"] and figures.cycle(packages) == []
     modules = figures.imports(squashed=False)
-    assert "minifier.cli.listing" in modules["minifier.cli.doctor"] and figures.cycle(modules) == []
+    assert "minifier.flow.cli.listing" in modules["minifier.flow.cli.doctor"] and figures.cycle(modules) == []
 
 
 def test_texts_of_the_code_are_told_apart(tmp_path):

@@ -18,7 +18,7 @@ from outcomes import finished, summed_up, text_of
 from rich.console import Console as RichConsole
 
 import minifier
-from minifier.case import (
+from minifier.data.case import (
     BackendReference,
     BackendSource,
     Call,
@@ -29,12 +29,12 @@ from minifier.case import (
     State,
     TensorInput,
 )
-from minifier.display.console import Console
-from minifier.emit.repro import Repro, Template, forms_for, write_repro
-from minifier.failure import ElementPair
-from minifier.report import sections
-from minifier.report.history import Probed
-from minifier.report.outcome import Outcome, Status
+from minifier.data.failure import ElementPair
+from minifier.flow.cli.console import Console
+from minifier.repro.emit.repro import Repro, Template, forms_for, write_repro
+from minifier.repro.report import sections
+from minifier.repro.report.history import Probed
+from minifier.repro.report.outcome import Outcome, Status
 
 ACME = BackendReference("acme", BackendSource.EXPRESSION, "acme.Backend(2)", ("import acme",))
 EARLIER = Call(

@@ -12,9 +12,10 @@ import torch._inductor
 from hidden_attributes import hide
 from layers import sampled
 
-from minifier import torch_private
-from minifier.interfaces import declared, losses
-from minifier.interfaces.declared import TORCH, Interface, InterfaceState
+from minifier.torch_side import interfaces as declared
+from minifier.torch_side import interfaces as losses
+from minifier.torch_side import torch_private
+from minifier.torch_side.interfaces import TORCH, Interface, InterfaceState
 
 DECLARED = [i for i in declared.interfaces() if i.places[0].startswith("torch")]
 # Interfaces that came with a later release than the oldest supported one: until then, what they give is lost.

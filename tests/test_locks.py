@@ -8,9 +8,9 @@ import sys
 import pytest
 from clock import wait_until
 
-from minifier.process.locks import hold, is_held, release
+from minifier.process.temporary import hold, is_held, release
 
-HOLDS = "import sys; from pathlib import Path; from minifier.process.locks import hold; hold(Path(sys.argv[1]));"
+HOLDS = "import sys; from pathlib import Path; from minifier.process.temporary import hold; hold(Path(sys.argv[1]));"
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from minifier.errors import LimitReached, MachineFailed, MinifyError, NoRepro, ToolFailed
-from minifier.process.passed_errors import MAX_BYTES, deserialised, serialised
+from minifier.process.forked_step import MAX_BYTES, deserialised, serialised
 
 
 class Elsewhere(MinifyError):

@@ -3,8 +3,7 @@
 from clock import Clock
 from vocabulary import Lines
 
-from minifier.process.phase_clock import PhaseClock
-from minifier.process.progress import Phase, Progress
+from minifier.process.progress import Phase, PhaseClock, Progress
 
 
 def test_the_phases_add_up_to_the_total():

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from minifier.interfaces import losses, releases
-from minifier.workflow import machine
+from minifier.data import torch_names as releases
+from minifier.flow import machine
+from minifier.torch_side import interfaces as losses
 
 OLD = "torch 2.7.1+cu128"
 
@@ -75,7 +76,7 @@ NEVER_COUNTS = """
     import contextlib, io, json, torch
     import torch._dynamo.source
     del torch._dynamo.source.LocalSource
-    from minifier.cli.entry import command_line
+    from minifier.flow.cli.entry import command_line
     command_line(["doctor"])
 """
 

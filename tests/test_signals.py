@@ -5,11 +5,11 @@ import signal
 import pytest
 
 from minifier.capturing.watch import failure_of_script
-from minifier.failure import Kind, Verdict, same
-from minifier.probe.children import ChildEnd
-from minifier.probe.verdicts import judge, seen
+from minifier.data.failure import Kind, Verdict, same
 from minifier.process.forked_step import StepEnd
-from minifier.verify.shown_failure import End, failure_shown
+from minifier.reduction.probe.children import ChildEnd
+from minifier.reduction.probe.verdicts import judge, seen
+from minifier.repro.verify.verdict import End, failure_shown
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, 32, signal.SIGRTMIN, 35, 63, signal.SIGRTMAX])

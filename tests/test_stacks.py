@@ -11,8 +11,8 @@ import pytest
 from clock import wait_until
 
 from minifier.errors import MachineFailed, MinifyError, NoRepro
+from minifier.process.descriptors import ASK, read_stack, stack_file
 from minifier.process.forked_step import run_step
-from minifier.process.stacks import ASK, read_stack, stack_file
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
 

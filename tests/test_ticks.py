@@ -5,12 +5,10 @@ import os
 
 import pytest
 
-from minifier.cluster.link import Cluster
-from minifier.cluster.messages import Talk
-from minifier.probe.children import run_children
-from minifier.probe.life import Limits
-from minifier.report.environment import EnvironmentCollector
-from minifier.verify import Conditions, run_script
+from minifier.reduction.cluster.link import Cluster, Talk
+from minifier.reduction.probe.children import Limits, run_children
+from minifier.repro.report.environment import EnvironmentCollector
+from minifier.repro.verify import Conditions, run_script
 
 
 class Ticks:

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 import minifier
-from minifier import torch_private
-from minifier.fx.names import resolve
-from minifier.interfaces import declared
-from minifier.interfaces.declared import TORCH, Interface, InterfaceState
-from minifier.interfaces.names import PRIVATE_NAMES, NameKind
+from minifier.data.torch_names import PRIVATE_NAMES, NameKind
+from minifier.torch_side import interfaces as declared
+from minifier.torch_side import torch_private
+from minifier.torch_side.fx.arguments import resolve
+from minifier.torch_side.interfaces import TORCH, Interface, InterfaceState
 
 MINIFIER = Path(minifier.__file__).parent
 FORMS = sorted((MINIFIER.parent / "repro_templates").glob("*.py"))
 # Where such a text may stand: the names themselves, and a file that runs in interpreters without the tool.
-OWN_PLACES = {"interfaces/names.py", "verify/_sitecustomize.py"}
+OWN_PLACES = {"data/torch_names.py", "repro/verify/_sitecustomize.py"}
 PRIVATE = re.compile(r"\btorch(?:\.\w+)*\._[a-z]\w*(?:\.\w+)*|\b_(?:dynamo|inductor|functorch|torchdynamo)_?\w*")
 
 
@@ -76,7 +76,7 @@ def test_all_private_names_in_texts_stand_in_one_place():
     assert found == set()
 
 
-@pytest.mark.parametrize("file", sorted(OWN_PLACES - {"interfaces/names.py"}))
+@pytest.mark.parametrize("file", sorted(OWN_PLACES - {"data/torch_names.py"}))
 def test_the_texts_of_a_file_without_the_tool_are_names_of_torch(file):
     (tree,) = (tree for name, tree in trees() if name == file)
     found = [match[0] for text in texts(tree) for match in PRIVATE.finditer(text)]

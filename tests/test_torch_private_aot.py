@@ -9,7 +9,7 @@ from functorch.compile import make_boxed_func
 from torch._dynamo.backends.common import aot_autograd
 from vocabulary import in_child
 
-from minifier import torch_private as private
+from minifier.torch_side import torch_private as private
 
 pytestmark = pytest.mark.timeout(100)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minifier import torch_private as private
+from minifier.torch_side import torch_private as private
 
 pytestmark = pytest.mark.timeout(60)
 

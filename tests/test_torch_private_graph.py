@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch._inductor
 
-from minifier import torch_private as private
+from minifier.torch_side import torch_private as private
 
 _OF_THE_SCRIPT = {"stack_trace"}
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from minifier import torch_private as private
-from minifier.interfaces.names import INDUCTOR_MODULES, MACHINE_SETTINGS
+from minifier.data.torch_names import INDUCTOR_MODULES, MACHINE_SETTINGS
+from minifier.torch_side import torch_private as private
 
 pytestmark = [
     pytest.mark.timeout(240),

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from minifier import torch_private as private
-from minifier.failure.fingerprint import native_frames
-from minifier.torch_private.native_stacks import SignalStack
+from minifier.data.failure.fingerprint import native_frames
+from minifier.torch_side import torch_private as private
+from minifier.torch_side.torch_private.state import SignalStack
 
 
 @pytest.mark.timeout(60)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from minifier import torch_private as private
+from minifier.torch_side import torch_private as private
 
 X = torch.ones(2, 3)
 

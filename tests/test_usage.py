@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from minifier.process.usage import read_threads, tree
+from minifier.process.descendants import read_threads, tree
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.usefixtures("processes")]
 

@@ -26,12 +26,11 @@ from clock import AfterHangs, wait_until
 from forked_script import forked_interpreters
 from warm_command import WarmProcess, warm_command, warm_python
 
-from minifier.case.run_folder import JOURNAL
-from minifier.cli.entry import command_line
-from minifier.process.orphans import adopt_orphans
-from minifier.process.phase_clock import PhaseClock
-from minifier.process.progress import Ui
-from minifier.torch_private import forget_threads
+from minifier.data.case.run_folder import JOURNAL
+from minifier.flow.cli.entry import command_line
+from minifier.process.descendants import adopt_orphans
+from minifier.process.progress import PhaseClock, Ui
+from minifier.torch_side.torch_private import forget_threads
 
 CASES = Path(__file__).parent / "cases"
 
@@ -287,8 +286,8 @@ def minified_here(script: Path, folder: Path, within: float = 120, *, fresh: boo
     from torch.utils import collect_env
 
     from minifier import run as run_script  # imported once, ahead of all forks
+    from minifier.data.settings import Settings
     from minifier.process.interpreters import Interpreters
-    from minifier.settings import Settings
 
     def work() -> Any:
         faulthandler.disable()  # pytest's, which would have the stacks of every death
@@ -303,11 +302,11 @@ def minified_here(script: Path, folder: Path, within: float = 120, *, fresh: boo
 
 def reduced_at(source: Path, out: Path, **settings: Any) -> Any:
     """The reduction of a Case folder into another folder. Raises what the reduction raises."""
-    from minifier.case.run_folder import RunFolder
-    from minifier.case.store import load
-    from minifier.settings import Settings
-    from minifier.workflow.attempt import Attempt, Run
-    from minifier.workflow.reduction import reduce_in_child
+    from minifier.data.case.run_folder import RunFolder
+    from minifier.data.case.store import load
+    from minifier.data.settings import Settings
+    from minifier.flow.attempt import Attempt, Run
+    from minifier.flow.reduction import reduce_in_child
 
     case = load(source)
     return reduce_in_child(Attempt(Run(Settings(**settings)), RunFolder(out), case), case, out)
@@ -332,7 +331,7 @@ class Bureau:
         Cases are in `graphs`."""
         from minifier.capturing.capture import capture
         from minifier.capturing.script import Program
-        from minifier.capturing.terms import Terms
+        from minifier.capturing.watch import Terms
 
         assert "oddlib" not in sys.modules, "the script's backends must be registered by the script, not before"
         script = self.folder / "failing.py"
@@ -351,13 +350,13 @@ class Bureau:
         self, captured: Any, index: int = 0, timeout: float = 60, limit: float | None = None, **terms: Any
     ) -> tuple[Any, Any, str]:
         """The failure as a second run of the script shows it, its Case, and what was said about it."""
-        from minifier.capturing.find_failures import FoundFailures
+        from minifier.capturing.capture import FoundFailures
         from minifier.capturing.script import Program
-        from minifier.capturing.terms import Terms
-        from minifier.case.store import load
-        from minifier.settings import Settings
-        from minifier.workflow.attempt import Run
-        from minifier.workflow.keep_case import call_to_reduce
+        from minifier.capturing.watch import Terms
+        from minifier.data.case.store import load
+        from minifier.data.settings import Settings
+        from minifier.flow.attempt import Run
+        from minifier.flow.keep_case import call_to_reduce
 
         def work() -> Any:
             faulthandler.disable()
@@ -373,7 +372,7 @@ class Bureau:
 
     def case(self, number: int = 1) -> Any:
         """The Case of the script's n-th graph."""
-        from minifier.case.store import load
+        from minifier.data.case.store import load
 
         return load(self.graphs / str(number))
 

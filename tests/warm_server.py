@@ -26,17 +26,17 @@ from typing import Any
 
 from forked_script import become_program, forked_interpreters, run_main
 
-from minifier.cli import main as command
+from minifier.flow.cli import main as command
 
 MAX_REQUEST_BYTES = 1 << 18
 
 
 def warm_up() -> None:
     """Import what a command, the captured script and the probes import, and collect the report's environment once."""
-    from minifier.cli import entry, running  # noqa: F401
+    from minifier.flow.cli import running  # noqa: F401
+    from minifier.flow.machine import import_torch
     from minifier.process.forked_step import run_step
-    from minifier.report import environment
-    from minifier.workflow.machine import import_torch
+    from minifier.repro.report import environment
 
     collector = environment.EnvironmentCollector()
     environment.EnvironmentCollector = lambda: types.SimpleNamespace(  # type: ignore[misc, assignment]

@@ -1,4 +1,4 @@
-"""Run the script in an observed child process, and read which backend calls failed."""
+"""Run the script in an observed child process to find its failing calls; again to compare, or to record inputs."""
 
 from __future__ import annotations
 
@@ -7,41 +7,40 @@ import gc
 import logging
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minifier.capturing import script
-from minifier.capturing.captured import Captured
+from minifier.capturing.backend_calls import RunningCalls
+from minifier.capturing.captured import Captured, EventReader, FailingGraph
 from minifier.capturing.read_run import read_run
-from minifier.capturing.running_calls import RunningCalls
-from minifier.capturing.script import Program, ScriptEnd, run_program
-from minifier.capturing.terms import Terms
-from minifier.capturing.watch import STACKS, Watch
-from minifier.case.variables import variables
-from minifier.interfaces.losses import on_loss
-from minifier.process.descriptors import close_for_scripts
-from minifier.process.dropped_output import output_dropped
-from minifier.process.forked_step import run_step
-from minifier.process.import_path import ordinary_path
+from minifier.capturing.script import Program, ScriptEnd, is_file, run_program
+from minifier.capturing.watch import STACKS, Comparing, Keep, Terms, Watch
+from minifier.data.case.state import variables
+from minifier.data.case.store import load, save
+from minifier.data.failure import Failure, Kind, same
+from minifier.data.failure.evidence import rank_of
+from minifier.data.settings import Settings
+from minifier.process.child import Child, supervise
+from minifier.process.descendants import kill_orphans
+from minifier.process.descriptors import close_for_scripts, stack_file
+from minifier.process.forked_step import output_dropped, run_step
+from minifier.process.interpreters import ordinary_path
 from minifier.process.logs import overheard
-from minifier.process.memory import limit_data
-from minifier.process.orphans import kill_orphans
-from minifier.process.progress import SILENT, Phase, Progress, Ui
-from minifier.process.stacks import stack_file
+from minifier.process.machine import limit_data
+from minifier.process.progress import SILENT, Phase, Progress, Ui, counted
+from minifier.torch_side.interfaces import on_loss
 
 if TYPE_CHECKING:
-    from minifier.capturing.baseline import Baseline
     from minifier.capturing.graph_record import Record
+    from minifier.capturing.process_state import Baseline
 
     OnFailure = Callable[[Record, BaseException | None], None]
-from typing import Any
-
-from minifier.capturing.events import EventReader
-from minifier.process.progress import counted
 
 
 def capture(
@@ -72,7 +71,7 @@ def capture(
 def _capture_once(
     program: Program, folder: Path, terms: Terms, display: Ui, meanwhile: Callable[[], object] | None = None
 ) -> Captured:
-    from minifier.capturing.baseline import baseline_of_a_repro
+    from minifier.capturing.process_state import baseline_of_a_repro
 
     folder.mkdir(parents=True, exist_ok=True)
     baseline = replace(baseline_of_a_repro(), path=ordinary_path())
@@ -98,7 +97,7 @@ def _capture_once(
 
 def run_here(program: Program, folder: Path, terms: Terms, on_failure: OnFailure) -> None:
     """Run the program in this process, which is a fork made for it; `on_failure` is as in `Observer`."""
-    from minifier.capturing.baseline import baseline_of_a_repro
+    from minifier.capturing.process_state import baseline_of_a_repro
 
     folder.mkdir(parents=True, exist_ok=True)
     baseline = replace(baseline_of_a_repro(), path=ordinary_path())
@@ -115,12 +114,10 @@ def _in_child(
 ) -> int:
     from torch.compiler import set_stance
 
-    from minifier.capturing.aot_inductor import ExportedObserver
-    from minifier.capturing.backend_reads import note_reads
-    from minifier.capturing.backend_reference import source_at_compile
-    from minifier.capturing.observer import Observer
-    from minifier.capturing.other_backend import compile_with
-    from minifier.torch_private import (
+    from minifier.capturing.aot import ExportedObserver
+    from minifier.capturing.backend_reference import note_reads, source_at_compile
+    from minifier.capturing.observer import Observer, compile_with
+    from minifier.torch_side.torch_private import (
         note_at_compile,
         note_backward_passes,
         note_inference_mode,
@@ -203,3 +200,191 @@ class GraphProgress:
         if graph and step:
             self._ui.show(replace(self._progress, step=step))
             self._ui.detail(step)
+
+
+_MIN_HANG_SECONDS = 2.0  # time limit of a call that is known to hang
+
+
+def recapture_inputs(
+    found: FoundFailures, failing: FailingGraph, place: Path, ui: Ui = SILENT
+) -> tuple[FailingGraph, Path]:
+    """Run the script again in `place`, and save the inputs before the failing call.
+
+    Return the failure of the second run and the folder of its Case. If the second run differs, return the failure of
+    the first run and its folder.
+    """
+    folder = found.graphs / str(failing.number)
+    hangs = failing.failure.fingerprint.kind is Kind.TIMEOUT
+    patience = max(_MIN_HANG_SECONDS, 2 * found.captured.slowest) if hangs else None
+    keep = Keep(failing.number, failing.call, patience)
+    second = capture(found.program, place, replace(found.terms, keep=keep), ui)
+    case_folder = place / str(failing.number)
+    for other in second.failing:
+        if (other.number, other.call) != (failing.number, failing.call):
+            continue
+        if other.unsaved:
+            return replace(failing, unsaved=other.unsaved), folder
+        if other.inputs_lost:  # they could not be saved before the call
+            break
+        if hangs and other.failure.fingerprint.kind is Kind.TIMEOUT:
+            case = load(case_folder)  # the second run's waiting time means nothing
+            save(replace(case, failure=failing.failure), case_folder)
+            return failing, case_folder
+        if _is_death(other) and _is_death(failing):
+            if other.failure.message != failing.failure.message:
+                ui.say(
+                    f"the first time it was {failing.failure.message}, now {other.failure.message}: going on with that"
+                )
+            return other, case_folder
+        if same(failing.failure.fingerprint, other.failure.fingerprint):
+            return other, case_folder
+    if second.end.interrupted:
+        raise KeyboardInterrupt
+    return _not_reproduced(failing, second, folder, ui)
+
+
+def _is_death(failing: FailingGraph) -> bool:
+    return failing.failure.fingerprint.kind in (Kind.SIGNAL, Kind.EXIT)
+
+
+def _not_reproduced(failing: FailingGraph, second: Captured, folder: Path, ui: Ui) -> tuple[FailingGraph, Path]:
+    """Continue with the first run's failure and Case, if possible, and say so."""
+    other_failures = "; ".join(f"graph {f.number}: {f.sentence}" for f in second.failing)
+    what = f"the second run did not fail in call {failing.call} of graph {failing.number} as the first did: " + (
+        f"it showed {other_failures}" if other_failures else "no backend call failed in it"
+    )
+    case = load(folder) if not failing.unsaved else None
+    if case is None or case.failure.fingerprint != failing.failure.fingerprint:
+        return replace(failing, unsaved=failing.unsaved or f"{what}. The failure may depend on chance"), folder
+    known = "by their shapes alone" if case.tensors is None else "as the call left them"
+    ui.say(f"{what}. The failure may depend on chance; going on with its inputs {known}")
+    return failing, folder
+
+
+_MAX_COMPARING_SHARE = 0.5  # of the script's own time, for all comparisons
+MIN_COMPARING_SECONDS = 10.0  # for them in any case
+_MIN_SECONDS_BY_ITSELF, _FACTOR_BY_ITSELF = 60.0, 10.0  # limit for a run without hooks; factor of the observed run
+_MAX_COMPARING_RUNS = 3  # each leaves out the graph in whose comparison the previous run died
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFailures:
+    """The failures of a script. `captured` is the run that showed them, on `terms`, with its Cases in `graphs`.
+
+    `compared` is the run that compared results with eager's, or None. `own_failure` is how the script failed by itself,
+    by a check of its results say, ahead of that run. `work` is the folder for all runs. `fallbacks` are the names of
+    the workflow's fallbacks that led here.
+    """
+
+    program: Program
+    captured: Captured
+    work: Path
+    graphs: Path
+    terms: Terms
+    compared: Captured | None = None
+    own_failure: Failure | None = None
+    fallbacks: tuple[str, ...] = ()
+
+
+def run_script(
+    program: Program, work: Path, terms: Terms, ui: Ui = SILENT, meanwhile: Callable[[], object] | None = None
+) -> FoundFailures:
+    """Run the script once; call `meanwhile` in this process during the run."""
+    captured = capture(program, work / "graphs", terms, ui, meanwhile)
+    return FoundFailures(program, captured, work, work / "graphs", terms)
+
+
+def should_compare(found: FoundFailures, settings: Settings) -> bool:
+    """Whether the script must run again, to compare compiled results with eager's."""
+    captured = found.captured
+    if (
+        settings.compare == "never"
+        or not captured.graphs
+        or captured.end.interrupted
+        or captured.end.signal is not None
+    ):
+        return False
+    return not captured.failing or settings.compare == "always"
+
+
+def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT) -> FoundFailures:
+    """Run the script again and compare results of each graph with eager's.
+
+    A graph in whose comparison the process dies is left out of the next run, for `_MAX_COMPARING_RUNS` runs.
+    """
+    first = found.captured
+    comparing = Comparing(
+        settings.measure,
+        first.trains,
+        first.trained,
+        first.changed,
+        last_calls=dict(first.calls),
+        seconds=max(MIN_COMPARING_SECONDS, _MAX_COMPARING_SHARE * first.seconds),
+    )
+    lost: list[tuple[int, str]] = []
+    for n in range(1, _MAX_COMPARING_RUNS + 1):
+        place = found.work / f"compared-{n}"
+        second = capture(found.program, place, replace(found.terms, comparing=comparing), ui)
+        if second.failing or second.lost is None or second.end.interrupted:
+            break
+        lost += second.not_compared[-1:]
+        if n == _MAX_COMPARING_RUNS:
+            break
+        ui.say(f"graph {lost[-1][0]} cannot be compared ({lost[-1][1]}): running the script again without that")
+        comparing = replace(comparing, left_out=comparing.left_out | {second.lost})
+    terms = replace(found.terms, comparing=comparing)
+    if second.failing:
+        if second.bounded:
+            ui.say(f"further calls were not compared: comparing had taken {second.bounded:.0f} s")
+        second = replace(second, failing=_worst_first(second.failing))
+        return replace(found, captured=second, graphs=place, terms=terms, compared=second, own_failure=first.failure)
+    missing = tuple(dict([*lost, *second.not_compared]).items())
+    return replace(found, terms=terms, compared=replace(second, not_compared=missing))
+
+
+def _worst_first(failing: Sequence[FailingGraph]) -> tuple[FailingGraph, ...]:
+    """Sort wrong results by their aspect, the worst first; a script may be wrong because of a later graph's."""
+    return tuple(sorted(failing, key=lambda each: rank_of(each.failure) if each.failure is not None else -1))
+
+
+def run_in_eager(found: FoundFailures, ui: Ui = SILENT) -> Captured:
+    """Run the script again, as before, with torch.compile running everything in eager mode."""
+    terms = replace(found.terms, comparing=None, in_eager=True)
+    return capture(found.program, found.work / "in-eager", terms, ui)
+
+
+def run_by_itself(found: FoundFailures, ui: Ui = SILENT) -> str:
+    """Run the script as Python runs it, without any hook of this tool. Return how it failed; "" if it ended well.
+
+    Also "" if it took ten times as long as under the hooks, or cannot be run so: its source was a pipe or generated.
+    """
+    program, captured = found.program, found.captured
+    if program.is_redirected or program.made_of or not (program.is_module or is_file(program.target)):
+        return ""
+    command = [sys.executable, *(["-m"] if program.is_module else []), program.target, *program.arguments]
+    prepare = program.given.set_up if program.given is not None else None
+    errors = found.work / "by-itself.txt"
+    with errors.open("wb") as file:
+        child = Child.launched(command, prepare or (lambda: None), stdout=subprocess.DEVNULL, stderr=file)
+    child.limit(max(_MIN_SECONDS_BY_ITSELF, _FACTOR_BY_ITSELF * captured.seconds))
+    try:
+        supervise([child], ui.tick)
+    finally:
+        child.kill()
+    if child.timed_out or child.code == 0:
+        return ""
+    lines = [line for line in errors.read_text(errors="replace").splitlines() if line.strip()]
+    last = f": {lines[-1].strip()}" if lines else ""
+    return (f"with exit status {child.code}" if child.status is not None else f"by signal {child.signal}") + last
+
+
+def compiles_nothing(found: FoundFailures) -> bool:
+    """Whether a script that another backend shall compile ran to its end without a graph."""
+    captured = found.captured
+    return found.program.is_redirected and not captured.graphs and captured.failure is None
+
+
+def compile_module_calls(found: FoundFailures, ui: Ui = SILENT) -> FoundFailures:
+    """Run the script again, compiling each call of a module from outside of modules."""
+    terms, graphs = replace(found.terms, module_calls=True), found.work / "module-calls"
+    return replace(found, captured=capture(found.program, graphs, terms, ui), graphs=graphs, terms=terms)

@@ -1,34 +1,50 @@
-"""Compare calls of compiled functions with eager, in the script's own process."""
+"""Compare calls of compiled functions with eager, in the script's own process, and keep the worst results."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Sequence
+import math
+import shutil
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from minifier.capturing.backend_call import ComparedCall
-from minifier.capturing.held_tensors import as_before, as_inputs, changed_tensors, share_memory, written_by_eager
-from minifier.capturing.terms import Comparing
-from minifier.case import Case, Graph
-from minifier.case.graph import tensor_keys
-from minifier.case.store import load
-from minifier.compare import BackwardPass, Comparison, compare_results
-from minifier.compare.results import RandomStates, Results, finish, observe, observe_outputs, random_state_kept
-from minifier.compare.runs import EagerRuns
-from minifier.failure import Difference, Failure, Stage
-from minifier.failure.fingerprint import failure_of
-from minifier.failure.from_comparison import failure_of_differences
-from minifier.failure.observed import describe, text
-from minifier.fx.build import build_graph
-from minifier.fx.recorded_values import make_inputs
-from minifier.fx.tensors import StoredTensors
+from minifier.capturing.backend_calls import ComparedCall
+from minifier.capturing.watch import Comparing
+from minifier.data.case import Case, Graph, Node, TensorInput
+from minifier.data.case.graph import is_in_place, renamed, tensor_keys
+from minifier.data.case.inputs import Stored
+from minifier.data.case.store import CASE, GRAPH, TENSORS, load
+from minifier.data.failure import Difference, Failure, Stage
+from minifier.data.failure.evidence import failure_of_differences, rank_of
+from minifier.data.failure.fingerprint import failure_of
+from minifier.data.failure.observed import describe, text
+from minifier.torch_side.compare import BackwardPass, Comparison, compare_results
+from minifier.torch_side.compare.results import (
+    RandomStates,
+    Results,
+    finish,
+    leaves,
+    observe,
+    observe_outputs,
+    overwritten,
+    random_state_kept,
+)
+from minifier.torch_side.compare.runs import EagerRuns
+from minifier.torch_side.fx.arguments import tensor_meta
+from minifier.torch_side.fx.graphs import build_graph
+from minifier.torch_side.fx.inputs import make_inputs
+from minifier.torch_side.fx.tensors import StoredTensors
+from minifier.torch_side.torch_private import storage_key, versions_kept
 
 if TYPE_CHECKING:
-    from minifier.capturing.backend_call import ScriptCall
+    from minifier.capturing.backend_calls import ScriptCall
     from minifier.capturing.graph_record import Record
 
 
@@ -141,3 +157,199 @@ def _judged(
 
 def _line(error: BaseException) -> str:
     return " ".join([f"{type(error).__name__}:", *str(error).strip().splitlines()[:1]])
+
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1).view(torch.uint8)
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.equal(_bits(a), _bits(b))
+
+
+def _write(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    with torch.inference_mode(tensor.is_inference()), torch.no_grad():
+        tensor.detach().copy_(value)
+
+
+def changed_tensors(live: Tensors, stored: StoredTensors) -> set[str]:
+    """Return the keys of the live tensors that have changed since they were stored."""
+    return {key for key, tensor in live.items() if not _same(tensor, stored.get(key))}
+
+
+@contextlib.contextmanager
+def as_before(live: Tensors, stored: StoredTensors) -> Iterator[None]:
+    """Give the live tensors their stored values inside the context, and restore their present values afterwards.
+
+    Autograd does not notice.
+    """
+    present = {key: live[key].detach().clone() for key in changed_tensors(live, stored)}
+    with versions_kept(list(live.values())):
+        try:
+            for key in present:
+                _write(live[key], stored.get(key))
+            yield
+        finally:
+            for key, tensor in live.items():
+                value = present.get(key, stored.get(key))
+                if not _same(tensor, value):
+                    _write(tensor, value)
+
+
+def written_by_eager(graph: Graph, inputs: Callable[[], list[Any]], tensors: Callable[[], StoredTensors]) -> set[str]:
+    """Return the keys of the held tensors that an eager run of the graph changes."""
+    if not graph.attributes or not any(map(is_in_place, graph.nodes)):
+        return set()
+    own, before = tensors(), tensors()
+    with random_state_kept(), contextlib.suppress(Exception):  # if it fails, so does the compared eager run
+        build_graph(graph, own).forward(*inputs())
+    return {key for key in graph.attributes.values() if not _same(own.get(key), before.get(key))}
+
+
+def share_memory(keys: Collection[str], live: Tensors) -> bool:
+    """Whether a tensor under these keys shares its memory with another held tensor."""
+    storages = [storage_key(tensor) for tensor in live.values()]
+    return any(storages.count(storage_key(live[key])) > 1 for key in keys)
+
+
+def as_inputs(
+    case: Case, keys: Collection[str], live: Tensors, stored: StoredTensors
+) -> tuple[Case, list[torch.Tensor]]:
+    """Turn the held tensors under these keys into further inputs of the Case, with the stored values.
+
+    Return the Case and the live tensors of these inputs.
+    """
+    graph = case.graph
+    used_storages = [item.meta.storage or 0 for item in case.inputs if isinstance(item, TensorInput)]
+    names: dict[str, str] = {}  # target: name of its first node
+    duplicates: dict[str, str] = {}  # name of a later node of a target: name of the first
+    placeholders: list[Node] = []
+    inputs: list[TensorInput] = []
+    live_inputs: list[torch.Tensor] = []
+    rest: list[Node] = []
+    for node in graph.nodes:
+        if node.op != "get_attr" or graph.attributes.get(node.target) not in keys:
+            rest.append(node)
+        elif node.target in names:
+            duplicates[node.name] = names[node.target]
+        else:
+            key = graph.attributes[node.target]
+            names[node.target] = node.name
+            meta = tensor_meta(stored.get(key), {})
+            storage = max(used_storages, default=-1) + 1 + len(inputs)
+            meta = replace(meta, device=str(live[key].device), storage=storage, requires_grad=False)
+            placeholders.append(replace(node, op="placeholder", target=node.name, value=meta))
+            inputs.append(TensorInput(node.name, meta, Stored(key)))
+            live_inputs.append(live[key].detach())
+    position = len(graph.placeholders)
+    attributes = {target: key for target, key in graph.attributes.items() if key not in keys}
+    extended = Graph((*rest[:position], *placeholders, *rest[position:]), attributes, graph.modules)
+    return replace(case, graph=renamed(extended, duplicates), inputs=(*case.inputs, *inputs)), live_inputs
+
+
+# Rounding by design, to fewer bits say, may be wrong in each call; stale values are wrong by far more.
+_SMALL_ERROR, _FAR_LARGER = 1e-2, 100.0
+_LATER = "later"
+
+_MAX_COPIED_BYTES = 2**26  # of the outputs of a call
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An output of a call, and its values at that time."""
+
+    output: weakref.ref[torch.Tensor]
+    values: torch.Tensor
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the script still has the output, with other values."""
+        output = self.output()
+        return output is not None and not torch.equal(output.detach(), self.values)
+
+
+class KeptResults:
+    """The outputs of a graph's last compared call, as weak references.
+
+    The memory of an output that the script has dropped may be used again, and the script itself may change an output in
+    place. So one counts that a later call's output begins at, once the script goes on and still has it, changed.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[_Kept] = []
+        self._suspects: list[_Kept] = []
+        self._differences: tuple[Difference, ...] = ()
+        self.call = 0  # that wrote over them
+
+    def keep(self, result: Any) -> None:
+        """Watch the outputs of a call that was found to be right, in the place of an earlier call's."""
+        outputs = [value for value in leaves(result)[0] if isinstance(value, torch.Tensor) and not value.is_sparse]
+        few = sum(value.nbytes for value in outputs) <= _MAX_COPIED_BYTES
+        self._kept = [_Kept(weakref.ref(value), value.detach().clone()) for value in outputs] if few else []
+
+    def look(self, args: Sequence[Any], result: Any, call: int) -> None:
+        """Note which of the outputs the result of a later call is written over, unless some were noted before."""
+        if not self._kept or self._suspects:
+            return
+        suspects = [kept for kept in self._kept if overwritten([kept.output()], args, result)]
+        if suspects:
+            self._suspects, self.call = suspects, call
+            self._differences = overwritten([kept.output() for kept in suspects], args, result)
+
+    def lost(self) -> tuple[Difference, ...]:
+        """Return how a later call wrote over an output that the script still has; nothing is told twice."""
+        if not self._suspects:
+            return ()
+        differences = self._differences if any(kept.has_changed for kept in self._suspects) else ()
+        self._suspects, self._kept = [], []
+        return differences
+
+
+class WorstResult:
+    """The worst wrong result of a graph. Its Case is in `home`; Cases of later calls are written to `folder`."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.failure: Failure | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder for the Case of the next call."""
+        return self.home if self.failure is None else self.home / _LATER
+
+    @property
+    def may_be_worse(self) -> bool:
+        """Whether a later result can be worse than a wrong result, or wrong by much more. False without one."""
+        return self.failure is not None and (rank_of(self.failure) > 0 or _error(self.failure) < _SMALL_ERROR)
+
+    def replaces(self, failure: Failure) -> bool:
+        """Note a wrong result whose Case is in `folder`, if it is worse; return whether there was another before.
+
+        The Case then takes the other's place."""
+        before, self.failure = self.failure, failure
+        if before is None:
+            return False
+        for name in (GRAPH, CASE, TENSORS):
+            (self.home / name).unlink(missing_ok=True)
+            if (self.folder / name).exists():
+                (self.folder / name).replace(self.home / name)
+        return True
+
+    def is_worse(self, failure: Failure) -> bool:
+        """Whether a failure is worse than the worst so far: of a worse aspect, or by a far larger error."""
+        if self.failure is None or rank_of(failure) != rank_of(self.failure):
+            return self.failure is None or rank_of(failure) < rank_of(self.failure)
+        return _error(failure) > _FAR_LARGER * _error(self.failure)
+
+    def clear(self) -> None:
+        """Remove the Case of a later call that was not worse."""
+        shutil.rmtree(self.home / _LATER, ignore_errors=True)
+
+
+def _error(failure: Failure) -> float:
+    """Return how large the error is; infinite if no size is known."""
+    main = failure.main_difference
+    return math.inf if main is None or not main.error else main.error

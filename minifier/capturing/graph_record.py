@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from minifier.capturing.backend_call import AotGraph, DynamoGraph, ScriptCall
-from minifier.capturing.backend_reads import reads_of
-from minifier.capturing.backend_reference import folders_of, operator_imports
-from minifier.capturing.kept_results import KeptResults, WorstResult
+from minifier.capturing.backend_calls import AotGraph, DynamoGraph, ScriptCall
+from minifier.capturing.backend_reference import folders_of, operator_imports, reads_of
+from minifier.capturing.comparing import KeptResults, WorstResult
 from minifier.capturing.process_state import at_the_call, current_state
 from minifier.capturing.symbol_origins import Sizes, symbolic_sizes
-from minifier.capturing.terms import Comparing
-from minifier.case import (
+from minifier.capturing.watch import Comparing
+from minifier.data.case import (
     BackendReference,
     BackendSource,
     Case,
@@ -31,29 +30,26 @@ from minifier.case import (
     Script,
     State,
 )
-from minifier.case.compiled_sizes import as_called
-from minifier.case.earlier_calls import called
-from minifier.case.literals import SCRIPT, imports_of_config
-from minifier.case.script_floats import reads_float
-from minifier.case.serial import pack
-from minifier.case.source_names import source_names
-from minifier.case.store import ATEN, load, save
-from minifier.case.stored import TENSORS
-from minifier.case.variables import is_secret
-from minifier.compare.overwritten import not_in_eager
+from minifier.data.case.calls import as_called, called
+from minifier.data.case.expressions import reads_float
+from minifier.data.case.inputs import source_names
+from minifier.data.case.literals import SCRIPT, imports_of_config
+from minifier.data.case.serial import pack
+from minifier.data.case.state import is_secret
+from minifier.data.case.store import ATEN, TENSORS, load, save
+from minifier.data.failure import Difference, Failure, Fingerprint, Kind, Stage
+from minifier.data.failure.evidence import failure_of_differences
+from minifier.data.failure.fingerprint import failure_of, of_line
+from minifier.data.failure.observed import describe, text
 from minifier.errors import CannotSave
-from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage
-from minifier.failure.fingerprint import failure_of, of_line
-from minifier.failure.from_comparison import failure_of_differences
-from minifier.failure.observed import describe, text
-from minifier.fx.build import build_graph
-from minifier.fx.read import read_graph
-from minifier.fx.recorded_values import make_inputs
-from minifier.fx.script_definitions import line_of_script
-from minifier.fx.tensors import StoredTensors, TensorFile
-from minifier.process.caught import CallWatch
-from minifier.process.memory import spare_memory
-from minifier.torch_private import backend_error, is_fake
+from minifier.process.logs import CallWatch
+from minifier.process.machine import spare_memory
+from minifier.torch_side.compare.results import not_in_eager
+from minifier.torch_side.fx.graphs import build_graph, read_graph
+from minifier.torch_side.fx.inputs import make_inputs
+from minifier.torch_side.fx.script_objects import line_of_script
+from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
+from minifier.torch_side.torch_private import backend_error, is_fake
 
 if TYPE_CHECKING:
     from minifier.capturing.observer import Observer
@@ -61,12 +57,12 @@ import math
 import re
 from types import FrameType
 
-from minifier.case import Drawn, Scalar, ScalarInput, Stored, TensorInput, TensorMeta
-from minifier.case.inputs import Source
-from minifier.case.script_floats import floats_read
-from minifier.fx.node_arguments import tensor_meta
-from minifier.fx.tensors import storage_elements
-from minifier.torch_private import as_hint, expression_of
+from minifier.data.case import Drawn, Scalar, ScalarInput, Stored, TensorInput, TensorMeta
+from minifier.data.case.expressions import floats_read
+from minifier.data.case.inputs import Source
+from minifier.torch_side.fx.arguments import tensor_meta
+from minifier.torch_side.fx.tensors import storage_elements
+from minifier.torch_side.torch_private import as_hint, expression_of
 
 _MAX_FRAMES = 4  # innermost frames whose locals are searched
 

@@ -31,11 +31,7 @@ from typing import Any
 import libcst as cst
 
 from minifier.capturing.object_source import importable, in_script_source, is_constant, write_object
-from minifier.case.literals import SCRIPT
-from minifier.case.values import SourceExpression
-from minifier.errors import CannotSave
-from minifier.failure.frames import STDLIB_FOLDERS
-from minifier.slicing.function_body import (
+from minifier.capturing.slicing.function_body import (
     FunctionBody,
     argument_text,
     as_function,
@@ -45,6 +41,10 @@ from minifier.slicing.function_body import (
     lambda_text,
     names_assigned,
 )
+from minifier.data.case.literals import SCRIPT
+from minifier.data.case.values import SourceExpression
+from minifier.data.failure.frames import STDLIB_FOLDERS
+from minifier.errors import CannotSave
 
 _FACTORY = "make_backend"
 _FOREIGN = ("torch", "minifier")  # packages whose calls are no scopes

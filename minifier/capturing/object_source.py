@@ -16,14 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
-from minifier.case.literals import OF_SCRIPT, imported_paths, literal, module_of
-from minifier.case.values import SourceExpression
+from minifier.data.case.literals import OF_SCRIPT, imported_paths, literal, module_of
+from minifier.data.case.values import SourceExpression
+from minifier.data.torch_names import AOT_BACKEND, AOT_BACKEND_IMPORT
 from minifier.errors import CannotSave
-from minifier.fx.holders import home_of, in_modules, in_script
-from minifier.fx.names import path_of
-from minifier.fx.node_arguments import read
-from minifier.interfaces.names import AOT_BACKEND, AOT_BACKEND_IMPORT
-from minifier.torch_private import aot_autograd_arguments
+from minifier.torch_side.fx.arguments import path_of, read
+from minifier.torch_side.fx.script_objects import home_of, in_modules, in_script
+from minifier.torch_side.torch_private import aot_autograd_arguments
 
 MINIFY_ATTRIBUTE = "__minify__"  # with it an object gives its own source
 Find = Callable[[Any], SourceExpression | None]

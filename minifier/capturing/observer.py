@@ -1,13 +1,11 @@
-"""Wraps every backend call of the user's script: saves the graph before the call, logs the outcome afterwards.
-
-The script sees no change: the backend gets Dynamo's own graph and inputs, and every exception propagates unchanged.
-(Dynamo passes the real tensors to the backend, so a failing compilation already has its inputs.)
-"""
+"""Wraps every backend call of the user's script: saves the graph before the call, and logs the outcome."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,26 +15,31 @@ from typing import Any
 
 import torch
 
-from minifier.capturing.aot_calls import AotObserver
-from minifier.capturing.backend_call import BackendCall, DynamoGraph, ScriptCall
+from minifier.capturing.aot import AotObserver
+from minifier.capturing.backend_calls import BackendCall, DynamoGraph, RunningCalls, ScriptCall
 from minifier.capturing.backend_reference import reference
-from minifier.capturing.baseline import Baseline
-from minifier.capturing.compared_calls import ComparedCalls
-from minifier.capturing.events import EVENTS, EventLog
+from minifier.capturing.captured import EVENTS, EventLog
+from minifier.capturing.compared_calls import ComparedCalls, Training
 from minifier.capturing.graph_record import Record
-from minifier.capturing.logged_lines import LoggedLines
-from minifier.capturing.running_calls import RunningCalls
-from minifier.capturing.silent_fallbacks import fallback, is_unchanged, parts_of, watch_of
-from minifier.capturing.terms import Terms
-from minifier.capturing.training import Training
-from minifier.case import TORCH_COMPILE, BackendReference
-from minifier.compare.results import call_and_wait, random_states
-from minifier.failure import Difference, Stage
-from minifier.failure.observed import text
+from minifier.capturing.process_state import Baseline
+from minifier.capturing.silent_fallbacks import LoggedLines, fallback, is_unchanged, parts_of, watch_of
+from minifier.capturing.watch import Terms
+from minifier.data.case import TORCH_COMPILE, BackendReference
+from minifier.data.failure import Difference, Stage
+from minifier.data.failure.observed import text
 from minifier.process.descriptors import Reserve
 from minifier.process.logs import LogLine
-from minifier.process.memory import spare_memory
-from minifier.torch_private import FindGraph, asked_backend, backend_error, is_capturing, is_failure, transforms_ended
+from minifier.process.machine import spare_memory
+from minifier.torch_side.compare.results import call_and_wait, random_states
+from minifier.torch_side.torch_private import (
+    FindGraph,
+    asked_backend,
+    backend_error,
+    compile_module_calls,
+    is_capturing,
+    is_failure,
+    transforms_ended,
+)
 
 _MAX_LOGGED_RUNS = 64  # of each graph: a later failure may depend on how often it was called
 
@@ -332,3 +335,35 @@ def _versions(args: Sequence[Any]) -> list[int]:
     except (AttributeError, RuntimeError):
         pass
     return [a._version for a in args if isinstance(a, torch.Tensor) and not a.is_inference()]
+
+
+_OF_A_BACKEND = ("mode", "options")  # arguments that mean something to the script's own backend only
+
+
+def compile_with(backend: str, modules: Sequence[str], module_calls: bool) -> Callable[[], None]:
+    """Have every torch.compile of this process use the backend; return a function that ends this.
+
+    `backend` is a registered name; or MODULE:NAME, for a backend that the module registers or holds. `modules` are
+    imported first: from the script's folder, the current one, or wherever Python finds them. With `module_calls`, calls
+    of modules from outside of modules are compiled too.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    of, _, name = backend.rpartition(":")
+    imported = [importlib.import_module(module) for module in (*modules, *([of] if of else []))]
+    chosen = getattr(imported[-1], name, name) if of else name
+    original: Any = torch.compile
+
+    @functools.wraps(original)
+    def compile_(*args: Any, **keywords: Any) -> Any:
+        rest = {key: value for key, value in keywords.items() if key not in _OF_A_BACKEND}
+        return original(*args, **{**rest, "backend": chosen})
+
+    torch.compile = compile_
+    end_calls = compile_module_calls(compile_) if module_calls else lambda: None
+
+    def end() -> None:
+        end_calls()
+        torch.compile = original
+
+    return end

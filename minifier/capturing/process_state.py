@@ -1,24 +1,39 @@
-"""The process's state during a backend call: modes, torch's configuration, switches, environment."""
+"""The process's state during a backend call, and the default state that it is compared with."""
 
 from __future__ import annotations
 
+import functools
+import importlib
+import json
 import os
-from collections.abc import Iterator
-from dataclasses import replace
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from minifier.capturing.baseline import Baseline, switches_now
 from minifier.capturing.object_source import option
-from minifier.case import State
-from minifier.case.literals import SCRIPT
-from minifier.case.switches import AUTOCAST_CACHE, DEFAULT_DEVICE, changed_switches, implied_config
-from minifier.case.texts import text
-from minifier.case.variables import may_be_set, variables
-from minifier.errors import CannotSave
-from minifier.fx.node_arguments import short
-from minifier.torch_private import (
+from minifier.data.case import State
+from minifier.data.case.literals import SCRIPT
+from minifier.data.case.serial import pack_arg, unpack_arg
+from minifier.data.case.state import (
+    AUTOCAST_CACHE,
+    DEFAULT_DEVICE,
+    Values,
+    changed_switches,
+    implied_config,
+    may_be_set,
+    own,
+    read_switches,
+    variables,
+)
+from minifier.data.case.texts import text
+from minifier.errors import CannotSave, MinifyError
+from minifier.torch_side.fx.arguments import read, short, write
+from minifier.torch_side.torch_private import (
     config_values,
     default_device,
     device_kinds,
@@ -115,3 +130,136 @@ def at_the_call(state: State, baseline: Baseline, inference: bool) -> State:
     autocast, and the failing graph itself may have changed these.
     """
     return replace(state, inference=inference, switches=_switches(baseline))
+
+
+Config = dict[tuple[str, str], Any]
+_IMPORT_TIMEOUT_SECONDS = 120.0  # for importing torch
+# This process has torch's defaults for these variables and this folder: it imports torch with this module, or has it.
+_VARIABLES, _FOLDER = variables(os.environ), os.getcwd()
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Configuration by (module, key), switches by name, and the import path of any interpreter of this environment.
+
+    `environment` has the variables of this process before the script changes them.
+    """
+
+    config: Config = field(default_factory=dict)
+    switches: Values = field(default_factory=dict)
+    path: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+def switches_now() -> Values:
+    """Return torch's global switches in this process."""
+    names = {"torch": torch}
+    return read_switches(lambda expression: eval(expression, names))
+
+
+def baseline_here() -> Baseline:
+    """Return this process's present values; torch has already changed some defaults by itself."""
+    return Baseline(config_values(), switches_now())
+
+
+def is_tuned() -> bool:
+    """Whether torch's environment variables are set, or were set as this process began."""
+    return bool(own(_VARIABLES) or own(variables(os.environ)))
+
+
+def baseline_of_a_repro() -> Baseline:
+    """Return the baseline of an interpreter that runs a repro: without torch's environment variables.
+
+    If this process has, or had, other variables, a fresh interpreter reports its values. Raises MinifyError if that
+    interpreter fails.
+    """
+    present = variables(os.environ)
+    if is_tuned() or present != _VARIABLES:
+        baseline = _reported_baseline(tuple(pair for pair in present if pair not in own(present)))
+    else:
+        baseline = _baseline_as_begun()
+    return replace(baseline, environment=dict(os.environ))
+
+
+@functools.cache
+def _baseline_as_begun() -> Baseline:
+    """Return the values of this process before the first script."""
+    return baseline_here()
+
+
+@functools.lru_cache(maxsize=1)
+def _reported_baseline(_libraries: tuple[tuple[str, str], ...]) -> Baseline:
+    """Return the values of a fresh interpreter; started once for all steps with these variables."""
+    return Fresh(baseline_here()).baseline
+
+
+class Fresh:
+    """A fresh interpreter, without torch's environment variables, that reports torch's defaults.
+
+    The interpreter starts at once; reading a default waits for its report. `here` supplies the values that cannot be
+    serialised.
+    """
+
+    def __init__(self, here: Baseline) -> None:
+        self._here = here
+        modules = sorted({module for module, _ in here.config})
+        left_out = {"PYTHONSAFEPATH", *dict(own(variables(os.environ)))}
+        # Some values depend on the folder. Popen and not Child: the user's process may ignore how its children end.
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START, str(Path(__file__).parents[2]), *modules],
+            env={name: value for name, value in os.environ.items() if name not in left_out},
+            cwd=_FOLDER if os.path.isdir(_FOLDER) else None,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @functools.cached_property
+    def _answer(self) -> dict[str, Any]:
+        """The interpreter's report. Raises MinifyError if the interpreter fails."""
+        try:
+            output, errors = self._process.communicate(timeout=_IMPORT_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            output, errors = self._process.communicate()
+        if self._process.returncode != 0:
+            raise MinifyError(f"a fresh interpreter that should tell torch's defaults failed:\n{errors}")
+        report: dict[str, Any] = json.loads(output.splitlines()[-1])
+        return report
+
+    def end(self) -> None:
+        """Kill the interpreter if still running."""
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.communicate()
+
+    @property
+    def baseline(self) -> Baseline:
+        """The interpreter's defaults and import path."""
+        config = {(module, key): write(unpack_arg(value)) for module, key, value in self._answer["config"]}
+        switches = {**self._here.switches, **self._answer["switches"]}
+        path = tuple(self._answer["path"])
+        return replace(self._here, config={**self._here.config, **config}, switches=switches, path=path)
+
+
+_START = (
+    "import sys; sys.path[0] = sys.argv[1]; "
+    "from minifier.capturing.process_state import answer; print(answer(sys.argv[2:]))"
+)
+
+
+def answer(modules: Sequence[str]) -> str:
+    """Return the configuration of these modules, the switches and the import path of this process, as JSON.
+
+    Values that cannot be serialised are left out.
+    """
+    for module in modules:
+        importlib.import_module(module)
+    config = []
+    for (module, key), value in config_values().items():
+        try:
+            config.append([module, key, pack_arg(read(value))])
+        except CannotSave:
+            continue  # the parent process uses its own value
+    return json.dumps({"config": config, "switches": switches_now(), "path": sys.path[1:]})

@@ -1,27 +1,31 @@
-"""Read the outcome of a script's run from what its process wrote, and from how the process ended."""
+"""Read the outcome of a script's run from what its process wrote and how it ended; the calls before a failing call."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from minifier.capturing.captured import Captured, FailingGraph, FellBack, complete, is_of_torch
-from minifier.capturing.events import read_events
-from minifier.capturing.logged_lines import warnings_logged
-from minifier.capturing.running_calls import Running, RunningCalls
+from minifier.capturing.backend_calls import Running, RunningCalls
+from minifier.capturing.captured import Captured, FailingGraph, FellBack, complete, is_of_torch, read_events
+from minifier.capturing.silent_fallbacks import warnings_logged
 from minifier.capturing.watch import STACKS, Watch, failure_of_script, fatal_call, how_it_ended
-from minifier.case import BackendReference
-from minifier.case.earlier_calls import called
-from minifier.case.serial import unpack
-from minifier.case.store import CASE, load, save
-from minifier.failure import Failure, Kind, Stage
-from minifier.failure.fingerprint import failure_of
-from minifier.failure.stage import stage_shown
-from minifier.interfaces.losses import heard
+from minifier.data.case import BackendReference, Call, Case
+from minifier.data.case.calls import call_of, called
+from minifier.data.case.graph import tensor_keys
+from minifier.data.case.serial import unpack
+from minifier.data.case.store import CASE, load, save
+from minifier.data.case.symbolic_sizes import is_symbolic, specialised
+from minifier.data.failure import Failure, Kind, Stage
+from minifier.data.failure.evidence import stage_shown
+from minifier.data.failure.fingerprint import failure_of
+from minifier.errors import UsageError
 from minifier.process.forked_step import StepEnd
+from minifier.torch_side.interfaces import heard
 
 _STEPS = ("compiling", "compiled", "declined", "failed", "ran", "traced", "ended")  # events that follow each other
 
@@ -216,3 +220,94 @@ def _died(
         inputs_lost=lost,
         forward=event["forward"],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedCallAhead:
+    """A call of the backend ahead of the failing call, and its captured Case.
+
+    `late`: its graph was compiled after the graph of the failing call.
+    """
+
+    case: Case
+    call: Call
+    late: bool
+
+
+def read_calls_ahead(graphs: Path, number: int, call: int) -> tuple[CapturedCallAhead, ...]:
+    """Return the calls of the same backend ahead of the call `call` of graph `number`, in their order.
+
+    Symbolic sizes have become concrete. Graphs that could not be saved, or hold tensors of their own, are left out.
+    """
+    log = _LogAhead(graphs, number, call)
+    backend = _identity(load(graphs / str(number)).backend)
+    found = []
+    for other in log.compiled:
+        if (case := _loaded(graphs / str(other))) is None:
+            continue
+        if other not in log.of_same_function and _identity(case.backend) != backend:
+            continue
+        case = specialised(case)
+        made = call_of(case, Call(times=max(1, log.runs[other]), backward=other in log.backward))
+        if not is_symbolic(case) and not any(tensor_keys(case.graph)):
+            found.append(CapturedCallAhead(case, made, other in log.late))
+    return tuple(found)
+
+
+class _LogAhead:
+    """The events of a capture up to a failing call.
+
+    `compiled` are the numbers of Dynamo's other graphs that were compiled by any backend, `late` the graphs compiled
+    after the failing graph. `runs` counts the logged calls of each graph. `backward` are the graphs whose backward
+    graph was compiled. `of_same_function` are the graphs compiled by the object that compiled the failing graph.
+    """
+
+    def __init__(self, graphs: Path, number: int, call: int) -> None:
+        self.compiled: list[int] = []
+        self.late: set[int] = set()
+        self.runs: Counter[int] = Counter()
+        self.backward: set[int] = set()
+        forwards: dict[int, int | None] = {}
+        functions: dict[int, int] = {}
+        for event in read_events(graphs):
+            name, of = event["event"], event.get("number", 0)
+            if (name, of, event.get("call")) == ("failed", number, call):
+                break
+            if name == "compiling":
+                forwards[of], functions[of] = event["forward"], event.get("of", 0)
+            elif name == "ran":
+                self.runs[of] += 1
+            elif name == "compiled" and (forward := forwards.get(of)) is not None:
+                self.backward.add(forward)
+            elif name == "compiled":
+                self.compiled.append(of)
+        own = (number, forwards.get(number))
+        begun = next((place for place, each in enumerate(self.compiled) if each in own), len(self.compiled))
+        self.late.update(self.compiled[begun:])
+        self.compiled = [each for each in self.compiled if each not in own]
+        function = next((functions[each] for each in reversed(own) if each is not None and functions.get(each)), None)
+        self.of_same_function = {each for each in self.compiled if functions[each] == function}
+
+
+def _loaded(folder: Path) -> Case | None:
+    if (folder / CASE).exists():
+        with contextlib.suppress(UsageError):  # its own tensors were not kept
+            return load(folder)
+    return None
+
+
+def _identity(backend: BackendReference) -> BackendReference:
+    return replace(backend, dynamic=None, distribution=None, version=None, folders=())
+
+
+def with_calls_ahead(case: Case, found: tuple[CapturedCallAhead, ...]) -> Case:
+    """Return the Case with these calls ahead, and the imports that their graphs need."""
+    scripts = [case.script, *(each.case.script for each in found)]
+    script = replace(
+        case.script,
+        imports=tuple(dict.fromkeys(line for each in scripts for line in each.imports)),
+        folders=tuple(dict.fromkeys(folder for each in scripts for folder in each.folders)),
+        ops=tuple(dict.fromkeys(op for each in scripts for op in each.ops)),
+    )
+    late = [each.call for each in found if each.late]
+    return replace(case, script=script, before=(*(each.call for each in found if not each.late), *case.before, *late))

@@ -1,19 +1,23 @@
-"""Notice backends that quietly leave a graph to another compiler, or to eager."""
+"""Notice backends that quietly leave a graph to another compiler, or to eager; lines logged during their calls."""
 
 from __future__ import annotations
 
 import functools
+import logging
 import operator
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import torch
 
-from minifier.case import BackendReference
-from minifier.process.caught import CallWatch
-from minifier.torch_private import asked_backend, inductor_entry
+from minifier.capturing.backend_calls import BackendCall
+from minifier.capturing.captured import EventLog
+from minifier.data.case import BackendReference
+from minifier.process.logs import CallWatch, LogLine
+from minifier.torch_side.torch_private import asked_backend, inductor_entry
 
 _MAX_SHOWN = 2  # caught exceptions, and withheld log records, in one sentence
 
@@ -119,3 +123,34 @@ def fallback(watch: CallWatch, unchanged: bool, is_run: bool) -> SilentFallback 
         return None
     logged = f" (it would have logged: {'; '.join(watch.logged[:_MAX_SHOWN])})" if watch.logged else ""
     return SilentFallback(" and ".join(deeds) + logged, watch.entered or unchanged or ran is _Ran.WHOLE)
+
+
+_MAX_LINES = 100  # distinct pairs of graph and line, for one script
+
+
+class LoggedLines:
+    """Writes the lines of backend calls to the event log, and matches them against the pattern of --match-log."""
+
+    def __init__(self, log: EventLog, pattern: str | None) -> None:
+        self._log = log
+        self._pattern = re.compile(pattern) if pattern is not None else None
+        self._seen: set[tuple[int, str]] = set()
+
+    def heard(self, logged: LogLine, call: BackendCall | None, running: Sequence[BackendCall]) -> None:
+        """Note a line that was logged in `call`, the innermost of its thread, while these calls were running."""
+        if call is None and self._pattern is not None and len(running) == 1:
+            call = running[0]  # a backend's own thread may have logged the line
+        if call is None:
+            return
+        number, line = call.record.number, logged.line
+        if (number, line) not in self._seen and len(self._seen) < _MAX_LINES:
+            self._seen.add((number, line))
+            self._log.write("logged", number=number, logger=logged.logger, level=logged.level, message=logged.message)
+        if self._pattern is not None and not call.matched and self._pattern.search(line):
+            call.matched = line
+
+
+def warnings_logged(events: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the distinct lines of level WARNING and above among these events."""
+    warnings = [e for e in events if e["event"] == "logged" and e["level"] >= logging.WARNING]
+    return tuple(dict.fromkeys(LogLine(e["logger"], e["level"], e["message"]).line for e in warnings))

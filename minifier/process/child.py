@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from minifier.process.descendants import die_with_parent, mark, read_threads, spare, tree
+from minifier.process.descriptors import ASK, StackFile
 from minifier.process.interrupts import ENDING, end_if_asked, uninterrupted
-from minifier.process.orphans import die_with_parent, mark, spare
-from minifier.process.stacks import ASK, StackFile
-from minifier.process.usage import read_threads, tree
 
 _MIN_SECONDS = 0.25  # between two readings
 

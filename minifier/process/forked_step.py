@@ -1,21 +1,30 @@
-"""Forked steps: every step of a run that calls the user's code does so in a process of its own."""
+"""Forked steps: a step of a run that calls the user's code does so in its own process, and passes errors on."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
+import importlib
+import json
 import mmap
+import operator
 import os
 import signal
+import subprocess
 import sys
+import termios
 import time
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from minifier.errors import MinifyError, ToolFailed
 from minifier.process.child import RAISED, Child, Look, supervise
+from minifier.process.descriptors import StackFile, calls_user_code
 from minifier.process.interrupts import INTERRUPT_SECONDS, uninterrupted
-from minifier.process.passed_errors import MAX_BYTES, deserialised, serialised
-from minifier.process.stacks import StackFile, calls_user_code
+from minifier.process.machine import machine_failure
 
 _SAME_PRESS_SECONDS = 0.3  # one Ctrl-C may arrive twice, directly and through the process group
 
@@ -124,3 +133,64 @@ def _foreground_group() -> int:
             return os.tcgetpgrp(terminal.fileno())
     except OSError:
         return -1
+
+
+_MAX_CHARACTERS = 1 << 14
+MAX_BYTES = 16 * _MAX_CHARACTERS  # JSON has up to 12 bytes for a character, and a little beside it
+
+
+def serialised(error: BaseException) -> bytes:
+    """Serialise the class of an exception with the beginning of its message, or the end of its traceback.
+
+    A MinifyError keeps its class, an error of the machine becomes MachineFailed, any other is this tool's own fault.
+    """
+    kind, message = type(error), str(error)[:_MAX_CHARACTERS]
+    if (failure := machine_failure(error)) is not None:
+        kind, message = type(failure), str(failure)
+    elif not isinstance(error, MinifyError):
+        kind, message = ToolFailed, "".join(traceback.format_exception(error))[-_MAX_CHARACTERS:]
+    message = message.encode(errors="backslashreplace").decode()  # of lone surrogates no file can be made
+    return json.dumps([kind.__module__, kind.__qualname__, message]).encode()
+
+
+def deserialised(data: bytes) -> MinifyError:
+    """Return the exception that another process serialised."""
+    module, name, message = json.loads(data)
+    error: MinifyError = operator.attrgetter(name)(importlib.import_module(module))(message)
+    return error
+
+
+_STREAMS = (1, 2)
+_SIZE_BYTES = 8  # of `struct winsize`
+
+
+@contextlib.contextmanager
+def output_dropped(is_wanted: bool) -> Iterator[Callable[[], None]]:
+    """Yield a function for a forked child: if wanted, the child's output is dropped from its call on.
+
+    That lasts until the end of the block.
+    """
+    terminal = next(filter(os.isatty, _STREAMS), None)
+    if not is_wanted or terminal is None:
+        yield functools.partial(_redirect, None) if is_wanted else lambda: None
+        return
+    ours, theirs = os.openpty()
+    size = fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(_SIZE_BYTES))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
+    reader = Child.launched(["cat"], stdin=ours, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.close(ours)
+    try:
+        yield functools.partial(_redirect, theirs)
+    finally:
+        os.close(theirs)
+        reader.kill()
+
+
+def _redirect(terminal: int | None) -> None:
+    """Let standard output and standard error end in this terminal if they are one, else in the null device."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in _STREAMS:
+        os.dup2(terminal if terminal is not None and os.isatty(stream) else null, stream)
+    os.close(null)
+    if terminal is not None:
+        os.close(terminal)

@@ -1,9 +1,4 @@
-"""Fresh interpreters for the verification; some start ahead of time.
-
-A short script spends nearly all its time importing torch. An interpreter that was started ahead has imported torch when
-the script is ready. It waits in its `sitecustomize`, before Python opens the script. This module imports no torch, so
-that the first interpreter can start before this process imports torch.
-"""
+"""Fresh interpreters for the verification, with this process's import path; some start ahead of time."""
 
 from __future__ import annotations
 
@@ -18,10 +13,10 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from minifier.case.variables import ordinary
+from minifier.data.case.state import ordinary
 from minifier.process.child import Child
 from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
-from minifier.process.memory import cores, room
+from minifier.process.machine import cores, room
 
 SCRIPT = "repro.py"
 _PACKAGE = Path(__file__).parents[1]
@@ -74,8 +69,8 @@ class Interpreter:
         self._printed: BinaryIO
         for place in (self.observer, self.work):
             place.mkdir()
-        shutil.copyfile(_PACKAGE / "verify" / "_sitecustomize.py", self.observer / "sitecustomize.py")
-        shutil.copyfile(_PACKAGE / "failure" / "observed.py", self.observer / "observed.py")
+        shutil.copyfile(_PACKAGE / "repro" / "verify" / "_sitecustomize.py", self.observer / "sitecustomize.py")
+        shutil.copyfile(_PACKAGE / "data" / "failure" / "observed.py", self.observer / "observed.py")
 
     def start(
         self,
@@ -214,3 +209,18 @@ class Interpreters:
         self.want_ahead(0)
         while self.waiting:
             self.waiting.pop().remove()
+
+
+def _has_programs_folder() -> bool:
+    """Whether the first entry is the program's folder: not with `-P`, `-I` or PYTHONSAFEPATH."""
+    return not (sys.flags.isolated or getattr(sys.flags, "safe_path", False))  # Python 3.10 has no `safe_path`
+
+
+def ordinary_path() -> tuple[str, ...]:
+    """Return the import path without the program's folder."""
+    return tuple(sys.path[_has_programs_folder() :])
+
+
+def replace_programs_folder(folders: Sequence[str]) -> None:
+    """Put these folders in the place of the program's folder, which is the tool's own."""
+    sys.path[: _has_programs_folder()] = folders

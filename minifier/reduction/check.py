@@ -1,40 +1,52 @@
-"""The check phase: how often does the captured failure show when the graph goes to the backend again?"""
+"""Check a Case: how often its failure shows, with which premises; and the search's result once more."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
-from minifier.case import BackendReference, Case, Node, Scalar, TensorMeta
-from minifier.case.compiled_sizes import without_other_inputs
-from minifier.case.ops import atoms, with_ops
-from minifier.case.symbolic_sizes import is_unbacked_value, specialised
+from minifier import search
+from minifier.data.case import BackendReference, Case, Node, Scalar, TensorMeta
+from minifier.data.case.calls import without_other_inputs
+from minifier.data.case.ops import atoms, with_ops
+from minifier.data.case.symbolic_sizes import is_unbacked_value, specialised
+from minifier.data.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage, Tolerance, Verdict
+from minifier.data.failure.frames import Link
+from minifier.data.failure.likeness import advice, raised_alike, unlike
+from minifier.data.failure.normalise import normalise
+from minifier.data.settings import Settings
+from minifier.data.torch_names import RUNS_ENGINE
 from minifier.errors import FailsByItself, MinifyError, NoRepro, OtherMessage
-from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage, Verdict
-from minifier.failure.frames import Link
-from minifier.failure.likeness import raised_alike
-from minifier.failure.normalise import normalise
-from minifier.failure.unlike import advice, unlike
-from minifier.fx.recorded_values import RecordedValues
-from minifier.interfaces.names import RUNS_ENGINE
-from minifier.probe.evaluate import run_backward_eagerly, run_eagerly
-from minifier.probe.verdicts import Judged
-from minifier.reduction.eagers_values import with_snapshots
+from minifier.process.progress import Phase, Progress
 from minifier.reduction.flakiness import (
+    certain_again,
     fewest_calls,
     in_one_call,
     longest_pause,
+    misjudged,
     seek_forms,
+    set_rate,
+    set_timeout,
+    set_workers,
     tries_of,
     varies,
     with_pauses,
 )
-from minifier.reduction.guilty_ops import find_causes, shows, wrong_values
-from minifier.reduction.probe_conditions import set_rate, set_timeout, set_workers
-from minifier.reduction.probe_runner import ProbeRunner
-from minifier.reduction.save_reduced import with_forms
-from minifier.reduction.unanswered import note_empty_graph
+from minifier.reduction.guilty_ops import find_causes, shows, with_snapshots, wrong_values
+from minifier.reduction.op_search import reduce_ops
+from minifier.reduction.probe.evaluate import run_backward_eagerly, run_eagerly
+from minifier.reduction.probe.prepared_case import PreparedCase, prepare_case
+from minifier.reduction.probe.verdicts import Judged, Prober
+from minifier.reduction.probe_runner import ProbeRunner, note_empty_graph
+from minifier.reduction.summary import by_verdict, with_forms
+from minifier.torch_side.fx.inputs import RecordedValues
 
 _MAX_PASSING_SECONDS = 60.0  # for a candidate that does not hang, when the failure is a hang
 _MAX_HINTS = 3
@@ -282,3 +294,99 @@ def _reads(backend: BackendReference) -> str:
     kinds = (("environment variable", backend.variables), ("file", backend.files))
     read = [f"the {kind}{'s' if len(names) > 1 else ''} {', '.join(names)}" for kind, names in kinds if names]
     return f"In the script's process, imported and compiling, the backend read {' and '.join(read)}." if read else ""
+
+
+Elsewhere = Callable[[Case, PreparedCase, Path], Prober]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstShown:
+    """The position of the first Case that shows the failure, -1 without one; the number of probes by verdict."""
+
+    position: int
+    probes: dict[str, int]
+
+
+def first_shown(
+    cases: Iterable[Case],
+    number: int,
+    settings: Settings,
+    show: Callable[[Progress], None],
+    elsewhere: Elsewhere | None = None,
+) -> FirstShown:
+    """Probe these Cases, so many, in turn, once each, until one shows its failure.
+
+    Each probe imports the backend itself, so that the Cases may differ in what they import ahead of it. `elsewhere`
+    makes the prober of a Case, if not children of this process are to probe.
+    """
+    counts: Counter[Verdict] = Counter()
+    position, path = -1, list(sys.path)
+    for place, each in enumerate(cases):
+        show(Progress(Phase.REDUCING, step=f"starting point {place + 1} of {number}", probes=counts.total()))
+        work = Path(tempfile.mkdtemp(prefix="minify-"))
+        case = each if settings.measure == Tolerance() else replace(each, measure=settings.measure)
+        sys.path[:] = path  # which the Case before has changed
+        prepared = prepare_case(case, imports_in_child=True)
+        runner = ProbeRunner(
+            prepared, work, settings.match, settings.match_log, settings.timeout, settings.memory, grows=False
+        )
+        if elsewhere is not None:
+            runner.prober = elsewhere(case, prepared, runner.scratch)
+        try:
+            if case.failure.fingerprint.kind is Kind.TIMEOUT:
+                calibrate_without_hang(runner, case)
+            (judged,) = runner.probe([case])
+        finally:
+            runner.journal.close(finished=True)
+            shutil.rmtree(runner.scratch, ignore_errors=True)
+            shutil.rmtree(work, ignore_errors=True)
+        counts += runner.counts
+        if judged.verdict is Verdict.SAME:
+            position = place
+            break
+    return FirstShown(position, by_verdict(counts))
+
+
+_HANG_FACTOR = 5  # times the timeout: how long the final hang must last
+_MAX_ROUNDS = 3  # of a search that is repeated with a better rate or timeout
+
+
+def confirmed(
+    runner: ProbeRunner, budget: search.Budget, reduced: Case, result: search.Result
+) -> tuple[Case, search.Result]:
+    """Probe the reduced graph several more times; continue the search if the failure is rarer than assumed.
+    The search may then have kept ops that the failure does not need. If a larger graph of the search shows the failure
+    for certain, the search has removed ops that this takes, or time that these ops took: it goes on from a Case that is
+    certain."""
+    for _ in range(_MAX_ROUNDS):
+        if not result.one_minimal:
+            break
+        runner.phase, was_certain = "check", runner.repeats == 1 and not runner.confirmations
+        reduced = in_one_call(runner, reduced)
+        if not misjudged(runner, reduced):
+            break
+        certain = certain_again(runner, reduced, runner.larger(reduced)) if was_certain else None
+        reduced, result = reduce_ops(runner, certain or reduced, budget, anew=True)
+    return reduced, result
+
+
+def confirmed_hang(
+    runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result
+) -> tuple[Case, search.Result]:
+    """Wait much longer for the reduced hang. A run that ends was only slow: search again with a longer timeout."""
+    for _ in range(_MAX_ROUNDS):
+        timeout = runner.limits.seconds
+        runner.phase = "check"
+        runner.allow(_HANG_FACTOR * timeout)
+        (judged,) = runner.probe([reduced])
+        if judged.verdict is Verdict.SAME or result.ended is not search.Ending.PROVED:
+            runner.allow(timeout)
+            return replace(reduced, patience=_patience(timeout)), result
+        runner.allow(10 * judged.seconds)
+        reduced, result = reduce_ops(runner, case, budget, anew=True)
+    raise NoRepro("every timeout tried was too short: the backend takes ever longer, but ends")
+
+
+def _patience(timeout: float) -> float:
+    """Return the seconds after which the repro reports a hang: a round number, well above a passing run."""
+    return float(max(10, math.ceil(_HANG_FACTOR * timeout / 10) * 10))

@@ -1,21 +1,148 @@
-"""Tells the ops that make the graph's own results wrong from ops whose wrong values do not affect these results."""
+"""Tells the ops that make the results of the whole graph wrong from those whose wrong values do not matter."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
 
-from minifier.case import Case, Graph, TensorMeta
-from minifier.case.in_place import is_in_place
-from minifier.case.ops import atoms, written_storage
-from minifier.case.serial import unpack
-from minifier.failure import Difference, Stage, same
-from minifier.failure.from_comparison import failure_of_differences
-from minifier.failure.likeness import is_alike
-from minifier.probe.evaluate import evaluate
-from minifier.reduction.eagers_values import returning, with_eagers_values
+import torch
+
+from minifier import search
+from minifier.data.case import Case, Graph, Input, Node, Recorded, Ref, ScalarInput, TensorMeta
+from minifier.data.case.graph import is_in_place, map_refs, refs_in
+from minifier.data.case.ops import atoms, with_ops, written_storage
+from minifier.data.case.serial import unpack
+from minifier.data.failure import Difference, Stage, same
+from minifier.data.failure.evidence import failure_of_differences
+from minifier.data.failure.likeness import is_alike
+from minifier.process.progress import counted
+from minifier.reduction.op_search import reduce_ops
+from minifier.reduction.probe.evaluate import evaluate
+from minifier.reduction.probe.prepared_case import PreparedCase, in_modes, set_globals
 from minifier.reduction.probe_runner import Atom, Causes, ProbeRunner
+from minifier.reduction.simplify_and_prove import proved_again
+from minifier.torch_side import compare
+from minifier.torch_side.fx.graphs import build_graph
+from minifier.torch_side.fx.inputs import make_inputs
+from minifier.torch_side.torch_private import as_dynamo_calls, tame_inductor
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """An in-place op at its position, with the storage that it changes."""
+
+    at: int
+    op: str
+    storage: int
+
+
+def _writes(graph: Graph, among: Collection[str]) -> list[_Write]:
+    nodes = [(i, node) for i, node in enumerate(graph.nodes) if node.name in among and is_in_place(node)]
+    written = [(i, node.name, written_storage(graph, node)) for i, node in nodes]
+    return [_Write(i, op, storage) for i, op, storage in written if storage is not None]
+
+
+def _changed(graph: Graph, reader: Node, writes: Sequence[_Write]) -> dict[str, str]:
+    """Return the tensors that the reader reads after a write, each with the last op that has changed its storage."""
+    changed = {}
+    here = graph.index[reader.name] if writes else 0
+    for name in reader.refs() if writes else ():
+        value, made = graph.node(name).value, graph.index[name]
+        for write in writes:
+            if made < write.at < here and isinstance(value, TensorMeta) and value.storage == write.storage:
+                changed[name] = write.op
+    return changed
+
+
+def _snapshot(tensor: str, op: str) -> str:
+    return f"{tensor}_after_{op}"
+
+
+def with_snapshots(graph: Graph) -> Graph:
+    """Return the graph with a copy of each tensor that is read after an in-place op of another atom has changed it.
+
+    Values are recorded as they are made. The copies record what they are later."""
+    writes = _writes(graph, {node.name for node in graph.ops})
+    if not writes:
+        return graph
+    atom_of = {name: i for i, group in enumerate(atoms(graph)) for name in group}
+    pairs = [(node.name, *pair) for node in graph.ops for pair in _changed(graph, node, writes).items()]
+    copies: dict[str, list[Node]] = {}
+    for tensor, op in dict.fromkeys((tensor, op) for reader, tensor, op in pairs if atom_of[reader] != atom_of[op]):
+        value = graph.node(tensor).value
+        assert isinstance(value, TensorMeta), "it has a storage"
+        own = replace(value, storage=None, offset=0)
+        copy = Node(_snapshot(tensor, op), "call_function", "torch.clone", (Ref(tensor),), value=own)
+        copies.setdefault(op, []).append(copy)
+    return replace(graph, nodes=tuple(each for node in graph.nodes for each in (node, *copies.get(node.name, ()))))
+
+
+def with_eagers_values(case: Case, names: Collection[str]) -> Case | None:
+    """Return the Case with the recorded values of these ops, whole atoms, in their places; None if one is not recorded.
+
+    In the place of a result that the ops compute stand the values from which they compute it."""
+    graph = case.graph
+    writes = _writes(graph, names)
+    changed = {node.name: _changed(graph, node, writes) for node in graph.nodes}
+    whole = with_snapshots(graph)
+    kept = [node.name for node in graph.ops if node.name not in names]
+    if any(_snapshot(*pair) not in whole.index for name in kept for pair in changed[name].items()):
+        return None
+    nodes = tuple(_reading(node, changed.get(node.name, {})) for node in whole.nodes)
+    smaller = with_ops(replace(case, graph=replace(whole, nodes=nodes)), kept)
+    given = {item.name for item in case.inputs}
+    added = [item for item in smaller.inputs if item.name in whole.index and item.name not in given]
+    if not all(map(_is_known, added)):
+        return None
+    results = _results(graph, set(names), changed[graph.output.name])
+    return replace(smaller, graph=returning(smaller.graph, [name for name in results if name in smaller.graph.index]))
+
+
+def _results(graph: Graph, replaced: Collection[str], changed: Mapping[str, str]) -> list[str]:
+    """Return the results of the graph, with the values that `replaced` ops read for a result in the result's place.
+
+    `changed` are the results that a replaced op has changed, each with the op."""
+    own = [changed.get(name, name) for name in refs_in(graph.output.args)]
+    results: dict[str, None] = {}
+    waiting, seen = list(own), set(own)
+    while waiting:
+        name = waiting.pop(0)
+        node = graph.node(name)
+        if name in replaced:
+            more = [each for each in dict.fromkeys(node.refs()) if each not in seen]
+            waiting += more
+            seen.update(more)
+        elif name in own or (node.is_op and isinstance(node.value, TensorMeta)):
+            results[name] = None
+    return list(results)
+
+
+def _is_known(item: Input) -> bool:
+    return item.value is not None if isinstance(item, ScalarInput) else isinstance(item.source, Recorded)
+
+
+def _reading(node: Node, changed: dict[str, str]) -> Node:
+    """Return the op with the snapshots of tensors that were `changed`, each by an op, in the tensors' places."""
+
+    def snapshot(ref: Ref) -> Ref:
+        return Ref(_snapshot(ref.name, changed[ref.name])) if ref.name in changed else ref
+
+    if not changed or not node.is_op:
+        return node
+    return replace(node, args=map_refs(node.args, snapshot), kwargs=map_refs(node.kwargs, snapshot))
+
+
+def returning(graph: Graph, names: Sequence[str]) -> Graph:
+    """Return the graph with these values as its results."""
+    output = replace(graph.output, args=(tuple(map(Ref, names)),))
+    return replace(graph, nodes=(*graph.nodes[:-1], output))
+
 
 _MAX_OUTPUT_BYTES = 2**29  # all values of the graph together; several copies are in memory at once
 _MAX_ITEM_BYTES = 8
@@ -125,3 +252,182 @@ def is_right(runner: ProbeRunner, case: Case, groups: Sequence[Atom]) -> bool | 
         return True
     differences = _compared(runner, candidate)
     return None if differences is None else not shows(case, differences)
+
+
+_MAX_NAMED = 3  # of the other guilty ops
+_MAX_SEARCHES = 3  # after a search that ended at innocent ops
+
+
+class Guilt(Enum):
+    """Whether the reduced graph's ops make the whole graph's results wrong."""
+
+    PROVED = "proved"
+    SHARED = "shared"
+    NONE = "none"
+    DOUBTFUL = "doubtful"
+    UNTESTED = "untested"
+
+
+_SENTENCES = {
+    Guilt.PROVED: "with eager's values in the places of what the reduced graph's ops compute, the failure of the whole "
+    "graph is gone",
+    Guilt.SHARED: "the whole graph fails at more than this: its failure is gone only with eager's "
+    "values for {others} too",
+    Guilt.NONE: "the reduced graph's ops are wrong, but the results of the whole graph do not depend on that, but on "
+    "{others}",
+    Guilt.DOUBTFUL: "with eager's values in the places of what the reduced graph's ops compute, the whole graph still "
+    "fails, and the ops at fault are not known",
+    Guilt.UNTESTED: "whether the reduced graph's ops make the results of the whole graph wrong could not be tested",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Whether the ops of a reduced graph are guilty. `others` names the other guilty ops, one for each atom."""
+
+    guilt: Guilt
+    others: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The sentence for the user."""
+        names = list(dict.fromkeys(self.others))
+        more = [counted(len(names) - _MAX_NAMED, "more op")] if len(names) > _MAX_NAMED else []
+        return _SENTENCES[self.guilt].format(others=" and ".join([*names[:_MAX_NAMED], *more]))
+
+
+def _said(node: Node, reduced: Case) -> str:
+    """Return the function and the place of an op that is not in the reduced graph: the repro has no name for it.
+
+    A line of the script that runs several times has the same op in the reduced graph too.
+    """
+    said = f"{node.short_target} in {node.place}" if node.place else node.short_target
+    is_kept = any((each.short_target, each.place) == (node.short_target, node.place) for each in reduced.graph.ops)
+    return f"another call of {said}" if is_kept else said
+
+
+def _last_op(case: Case, group: Atom) -> Node:
+    """Return the atom's last op that does more than pick from a result."""
+    nodes = [case.graph.node(name) for name in reversed(group)]
+    return next((node for node in nodes if node.target != "operator.getitem"), nodes[0])
+
+
+def charge(runner: ProbeRunner, case: Case, reduced: Case) -> Charge:
+    """Test whether the ops of a reduced graph make the results of the whole graph wrong.
+
+    Takes one run of the whole graph, unless the guilty ops are known, and all of them are left."""
+    if case.measure.predicate:  # it judges the results of the whole graph, in their order
+        return Charge(Guilt.UNTESTED)
+    causes = runner.causes
+    kept = {node.name for node in reduced.graph.ops}
+    own = [group for group in atoms(case.graph) if not kept.isdisjoint(group)]
+    others = tuple(_said(_last_op(case, group), reduced) for group in causes.guilty if group not in own)
+    if causes.known and not others:
+        return Charge(Guilt.PROVED)
+    right = is_right(runner, case, own)
+    if right:
+        return Charge(Guilt.PROVED)
+    if causes.known:
+        return Charge(Guilt.NONE if set(own).isdisjoint(causes.guilty) else Guilt.SHARED, others)
+    return Charge(Guilt.UNTESTED if right is None else Guilt.DOUBTFUL)
+
+
+def at_guilty_ops(
+    runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result
+) -> tuple[Case, search.Result, Charge]:
+    """Charge the ops of a reduced graph. Search again without innocent ops, a few times."""
+    charged = charge(runner, case, reduced)
+    for _ in range(_MAX_SEARCHES):
+        if charged.guilt is not Guilt.NONE:
+            break
+        runner.prepared.innocent |= _names(reduced)
+        reduced, result = reduce_ops(runner, case, budget)
+        charged = charge(runner, case, reduced)
+    return _with_all_results(runner, case, budget, reduced, result, charged)
+
+
+def _with_all_results(
+    runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result, charged: Charge
+) -> tuple[Case, search.Result, Charge]:
+    """Search the reduced graph again, with the results of innocent ops compared as well.
+
+    `x + linear(x, 0)` seems minimal if `linear` is called innocent, although `linear` fails alone. The smaller graph is
+    taken unless guilty ops would be lost.
+    """
+    innocent = runner.prepared.innocent
+    if innocent.isdisjoint(_names(reduced)) or not result.one_minimal:
+        return reduced, result, charged
+    runner.prepared.innocent = innocent - _names(reduced)
+    smaller, again = reduce_ops(runner, reduced, budget)
+    if again.one_minimal and _names(smaller) == _names(reduced):
+        return smaller, again, charged
+    of_smaller = charge(runner, case, smaller)
+    if again.one_minimal and (of_smaller.guilt is not Guilt.NONE or charged.guilt is Guilt.NONE):
+        return smaller, again, of_smaller
+    runner.prepared.innocent = innocent
+    return reduced, result, charged
+
+
+def _names(case: Case) -> frozenset[str]:
+    return frozenset(node.name for node in case.graph.ops)
+
+
+def fewer_with_all_results(
+    runner: ProbeRunner, case: Case, budget: search.Budget
+) -> tuple[tuple[str, ...], search.Ending]:
+    """Prove the ops of the final Case with the results of innocent ops compared as well.
+
+    Return the functions of the fewer ops that fail then too, if any, and how the proof ended. Takes no probe if all
+    results were compared before.
+    """
+    innocent = runner.prepared.innocent
+    if innocent.isdisjoint(_names(case)):
+        return (), search.Ending.PROVED
+    fewer, ended = case, search.Ending.INTERRUPTED
+    runner.prepared.innocent = frozenset()
+    with contextlib.suppress(KeyboardInterrupt):
+        fewer, ended = proved_again(runner, case, lambda _: None, budget)
+    runner.prepared.innocent = innocent
+    is_fewer = _names(fewer) != _names(case)
+    return tuple(node.short_target for node in fewer.graph.ops) if is_fewer else (), ended
+
+
+def find_wrong_ops(runner: ProbeRunner, whole: Case, minimal: Case, seconds: float) -> tuple[tuple[str, str], ...]:
+    """Return (op, sentence) for each wrong op found within this time, on its inputs in the whole graph.
+    Ops of the minimal graph are tried first, then ops of their kinds."""
+    blamed = [node.name for node in minimal.graph.ops]
+    kinds = {node.target for node in minimal.graph.ops}
+    ops = [node for node in whole.graph.ops if node.name not in blamed]
+    order = [*blamed, *(n.name for n in ops if n.target in kinds), *(n.name for n in ops if n.target not in kinds)]
+    (result,) = runner.run([lambda: _divergent_ops(runner.prepared, whole, order, seconds)])
+    if result is None:  # the backend killed the process: the report has no table
+        return ()
+    place = {node.name: i for i, node in enumerate(whole.graph.ops)}
+    return tuple(sorted(((op, sentence) for op, sentence in result["divergent"]), key=lambda pair: place[pair[0]]))
+
+
+def _divergent_ops(prepared: PreparedCase, whole: Case, order: Sequence[str], seconds: float) -> dict[str, Any]:
+    set_globals(whole.state)
+    tame_inductor()
+    compiler = prepared.compiler(whole.backend)
+
+    def compile_alone(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        with as_dynamo_calls(prepared.fakes):
+            compiled: Callable[..., Any] = compiler(module, list(inputs))
+        return compiled
+
+    def inputs_of(alone: Graph) -> list[Any]:
+        case = with_ops(whole, [node.name for node in alone.ops])
+        return make_inputs(case.inputs, prepared.tensors, prepared.recorded)
+
+    deadline = time.monotonic() + seconds
+    with in_modes(whole.state):
+        differences = compare.divergent_ops(
+            whole.graph,
+            itertools.takewhile(lambda _: time.monotonic() < deadline, order),
+            inputs_of,
+            lambda graph: build_graph(graph, prepared.tensors, prepared.example),
+            compile_alone,
+            whole.measure,
+        )
+    return {"status": "pass", "divergent": [[op, difference.sentence] for op, difference in differences]}

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minifier.case import Case
-from minifier.case.files import checked_file, read_lines
-from minifier.case.serial import pack, parsed, unpack
+from minifier.data.case import Case
+from minifier.data.case.files import checked_file, read_lines
+from minifier.data.case.serial import pack, parsed, unpack
+from minifier.data.failure import Verdict
 from minifier.errors import UsageError
-from minifier.failure import Verdict
-from minifier.process.locks import lock_alone
+from minifier.process.temporary import lock_alone
 
 BEGUN = "begun.jsonl"
 _MAX_LOCK_SECONDS = 5.0  # children of a killed process hold the lock until they have ended

@@ -9,19 +9,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from minifier.case import Case, Drawn, Stored, TensorInput
-from minifier.case.compiled_sizes import without_other_inputs
-from minifier.case.edit import edit_from
-from minifier.case.inputs import bases, views_among
-from minifier.case.ops import atoms, with_ops
-from minifier.case.script_floats import floats_in_tensors
-from minifier.failure import Verdict
-from minifier.passes.data import is_integer, plain, with_own_memory, with_source
-from minifier.passes.edits import Edit
-from minifier.passes.layout import dtype_edits, dtypes_like
-from minifier.passes.resized import with_tensors
-from minifier.passes.sizes import numbers, size_edits
-from minifier.passes.table import DATA
+from minifier.data.case import Case, Drawn, Stored, TensorInput
+from minifier.data.case.calls import without_other_inputs
+from minifier.data.case.expressions import floats_in_tensors
+from minifier.data.case.inputs import bases, views_among
+from minifier.data.case.ops import atoms, with_ops
+from minifier.data.case.store import edit_from
+from minifier.data.failure import Verdict
+from minifier.reduction.passes.edits import Edit, with_tensors
+from minifier.reduction.passes.inputs import dtype_edits, dtypes_like, is_integer, plain, with_own_memory, with_source
+from minifier.reduction.passes.sizes import numbers, size_edits
+from minifier.reduction.passes.table import DATA
 from minifier.reduction.simplify import Simplifier, Spent
 
 DRAWS = 8  # of a variant, before it is said to pass

@@ -1,4 +1,4 @@
-"""Probes candidates of a reduction; keeps its counts, journal, other failures and limits."""
+"""Probes candidates of a reduction; keeps its counts, journal, other failures, limits and unanswered candidates."""
 
 from __future__ import annotations
 
@@ -7,24 +7,31 @@ import json
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from minifier.case import Case
-from minifier.case.run_folder import RunFolder
-from minifier.case.serial import pack
-from minifier.failure import Failure, Stage, Verdict
-from minifier.probe.children import MAX_TRIES, ChildEnd, RunJobs, run_again_if_killed, run_children
-from minifier.probe.life import Job, Limits
-from minifier.probe.prepared_case import PreparedCase
-from minifier.probe.prober import LocalProber, Prober
-from minifier.probe.verdicts import Judged, judge
-from minifier.process.memory import cores
+from minifier.data.case import Case
+from minifier.data.case.inputs import source_names
+from minifier.data.case.ops import with_ops
+from minifier.data.case.run_folder import RunFolder
+from minifier.data.case.serial import pack
+from minifier.data.failure import Failure, Stage, Verdict, same
+from minifier.process.machine import cores
 from minifier.process.progress import Phase, Progress, counted
 from minifier.reduction.journal import Entry, Journal, Keys, digest, digest_of_file
-from minifier.reduction.other_failures import Other, keep_aside
+from minifier.reduction.probe.children import (
+    MAX_TRIES,
+    ChildEnd,
+    Job,
+    Limits,
+    RunJobs,
+    run_again_if_killed,
+    run_children,
+)
+from minifier.reduction.probe.prepared_case import PreparedCase
+from minifier.reduction.probe.verdicts import Judged, LocalProber, Prober, judge
 from minifier.search import SearchPhase
 
 MAX_TIMEOUT_SECONDS = 300.0
@@ -350,3 +357,121 @@ class ProbeProgress:
                 seconds_to_prove=to_prove * self._runner.last_seconds,
             )
         )
+
+
+_MORE_ASKS = 2  # of a candidate without an answer
+_LONGER_TIMEOUT_FACTOR = 10  # for such a candidate that timed out; it is asked once
+_MAX_LONGER_TIMEOUT_SECONDS = 60.0
+_UNTOLD = (Verdict.UNRESOLVED, Verdict.INVALID)
+_EMPTY = ("", "the graph without ops")  # a place of `ProbeRunner.unanswered`
+
+
+def asked_again(runner: ProbeRunner, candidate: Case, *, is_slow: bool) -> Judged:
+    """Probe a candidate without an answer again, and return the last judgement.
+
+    A slow candidate timed out before: it gets a longer timeout, which stays if the failure shows.
+    """
+    timeout = runner.limits.seconds
+    longer = min(_LONGER_TIMEOUT_FACTOR * timeout, max(timeout, _MAX_LONGER_TIMEOUT_SECONDS)) if is_slow else timeout
+    runner.allow(longer)
+    runner.grows = False  # this is more time already
+    judged = Judged(Verdict.UNRESOLVED, 0.0)
+    for _ in range(int(longer > timeout) if is_slow else _MORE_ASKS):
+        (judged,) = runner.probe([candidate])
+        if judged.verdict not in _UNTOLD:
+            break
+    runner.grows = True
+    if judged.verdict is not Verdict.SAME:
+        runner.allow(timeout)
+    return judged
+
+
+@dataclass
+class Unanswered:
+    """The candidates of a search that gave no answer, or on which eager failed, perhaps by chance. `build` makes the
+    Case of a candidate."""
+
+    runner: ProbeRunner
+    build: Callable[[frozenset[int]], Case]
+    _slow: dict[frozenset[int], bool] = field(default_factory=dict)
+
+    def note(self, candidates: Sequence[frozenset[int]], judged: Sequence[Judged]) -> None:
+        """Note the candidates whose probes do not tell whether the failure is gone."""
+        for chosen, each in zip(candidates, judged, strict=True):
+            if each.verdict in _UNTOLD:
+                self._slow[chosen] = each.ran_out_of_time
+
+    def disproves(self, kept: frozenset[int], place: Sequence[str] = ()) -> bool:
+        """Ask again for the candidates that the proof of `kept` rests on; return whether one of them fails.
+
+        Candidates that do not tell it again are left open, at the `place` of the graph.
+        """
+        untold: Counter[Verdict] = Counter()
+        for chosen, is_slow in list(self._slow.items()):
+            if not (chosen < kept and len(kept - chosen) == 1):
+                continue
+            verdict = asked_again(self.runner, self.build(chosen), is_slow=is_slow).verdict
+            if verdict is Verdict.SAME:
+                return True
+            untold[verdict] += verdict in _UNTOLD
+        self.runner.leave_open(place, +untold)
+        return False
+
+
+def note_empty_graph(runner: ProbeRunner, judged: Judged) -> None:
+    """Note whether the graph without ops gave an answer."""
+    runner.untold[_EMPTY] = Counter(filter(_UNTOLD.__contains__, [judged.verdict]))
+
+
+def with_empty_graph(runner: ProbeRunner, case: Case) -> Case:
+    """Return the Case, marked if any graph fails. With one op left, ask for the graph without ops again.
+
+    Only then its answer matters: if it shows the failure, the failure does not need that op.
+    """
+    if not runner.untold.pop(_EMPTY, None) or len(case.graph.ops) > 1:
+        return case
+    judged = asked_again(runner, with_ops(case, ()), is_slow=False)
+    note_empty_graph(runner, judged)
+    return replace(case, any_graph=True) if judged.verdict is Verdict.SAME else case
+
+
+_MIN_CANDIDATES = 3  # of a pass that is said to show other failures every time
+
+
+@dataclass
+class Other:
+    """A failure that is not sought, with the smallest Case that showed it."""
+
+    failure: Failure
+    case: Case
+    sightings: int = 1
+
+    def described(self) -> dict[str, Any]:
+        """Return the failure's entry in `result.json`."""
+        fingerprint = self.failure.fingerprint
+        return {
+            "type": self.failure.type,
+            "message": self.failure.named(source_names(self.case.graph)).message,
+            "where": fingerprint.where,
+            "stage": fingerprint.stage.value,
+            "kind": fingerprint.kind.value,
+            "sightings": self.sightings,
+            "ops": len(self.case.graph.ops),
+        }
+
+
+def hidden_by_others(verdicts: Mapping[str, Counter[Verdict]]) -> tuple[str, ...]:
+    """Return the passes whose candidates all showed other failures, which may hide the sought one."""
+    some = [(name, counts) for name, counts in verdicts.items() if counts[Verdict.OTHER] >= _MIN_CANDIDATES]
+    return tuple(name for name, counts in some if counts[Verdict.OTHER] == counts.total())
+
+
+def keep_aside(others: list[Other], case: Case, failure: Failure) -> None:
+    """Add the failure to `others`, or count another sighting and keep the smaller Case."""
+    for other in others:
+        if same(other.failure.fingerprint, failure.fingerprint):
+            other.sightings += 1
+            if len(case.graph.ops) < len(other.case.graph.ops):
+                other.case, other.failure = replace(case, failure=failure), failure
+            return
+    others.append(Other(failure, replace(case, failure=failure)))

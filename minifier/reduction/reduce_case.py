@@ -13,34 +13,28 @@ from pathlib import Path
 from typing import Any
 
 from minifier import search
-from minifier.case import Case, Level
-from minifier.case.as_function import attributes_as_inputs
-from minifier.case.run_folder import RunFolder
+from minifier.data.case import Case, Level
+from minifier.data.case.calls import attributes_as_inputs
+from minifier.data.case.run_folder import RunFolder
+from minifier.data.failure import Aspect, Kind, Stage, Tolerance, Verdict
+from minifier.data.settings import Settings
 from minifier.errors import MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly, said_of_trace
-from minifier.failure import Aspect, Kind, Stage, Tolerance, Verdict
-from minifier.probe.children import RunJobs, run_children
-from minifier.probe.prepared_case import PreparedCase, StartsThreads, prepare_case
-from minifier.probe.prober import Prober
 from minifier.process.interrupts import deaf
-from minifier.process.machine_failures import machine_failure
+from minifier.process.machine import machine_failure
 from minifier.process.progress import Progress, counted
-from minifier.reduction.check import check
-from minifier.reduction.composite_ops import reduce_parts, without_wrappers
-from minifier.reduction.confirm import confirmed, confirmed_hang
+from minifier.reduction.check import check, confirmed, confirmed_hang
 from minifier.reduction.flakiness import last_certain, misjudged
-from minifier.reduction.guilt import at_guilty_ops, charge, fewer_with_all_results
+from minifier.reduction.guilty_ops import at_guilty_ops, charge, fewer_with_all_results, find_wrong_ops
 from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import Needs, measured_needs, nearest
-from minifier.reduction.op_search import reduce_bodies, reduce_ops
-from minifier.reduction.other_failures import hidden_by_others
-from minifier.reduction.probe_runner import ProbeProgress, ProbeRunner
+from minifier.reduction.op_search import reduce_bodies, reduce_ops, reduce_parts, without_wrappers
+from minifier.reduction.probe.children import RunJobs, run_children
+from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads, prepare_case
+from minifier.reduction.probe.verdicts import Prober
+from minifier.reduction.probe_runner import ProbeProgress, ProbeRunner, hidden_by_others, with_empty_graph
 from minifier.reduction.reduce_earlier import EarlierCallsReducer
-from minifier.reduction.save_reduced import as_sighted, save_others, save_reduced, with_forms
 from minifier.reduction.simplify_and_prove import STOPPED, simplified
-from minifier.reduction.summary import Summary, by_verdict
-from minifier.reduction.unanswered import with_empty_graph
-from minifier.reduction.wrong_ops import find_wrong_ops
-from minifier.settings import Settings
+from minifier.reduction.summary import Summary, as_sighted, by_verdict, save_others, save_reduced, with_forms
 
 # What eager's values for ops cannot mend: eager computes nothing, and memory that is written again is the call's.
 _OF_THE_CALL = {Aspect.NO_EXCEPTION.value, Aspect.OVERWRITTEN.value}

@@ -7,19 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from minifier import search
-from minifier.case import Call, Case, Drawn, TensorInput
-from minifier.case.earlier_calls import call_of, is_alike, with_others
-from minifier.case.ops import atoms, kind, with_ops
-from minifier.case.values import contiguous_stride
-from minifier.failure import Verdict
-from minifier.passes.resized import with_tensors
-from minifier.passes.sizes import to_number
-from minifier.passes.table import OF_VALUES
-from minifier.probe.without_backend import runs, with_sections
+from minifier.data.case import Call, Case, Drawn, TensorInput
+from minifier.data.case.calls import call_of, is_alike, with_others
+from minifier.data.case.ops import atoms, kind, with_ops
+from minifier.data.case.values import contiguous_stride
+from minifier.data.failure import Verdict
 from minifier.reduction.op_search import reduce_ops
-from minifier.reduction.probe_runner import ProbeRunner
+from minifier.reduction.passes.edits import with_tensors
+from minifier.reduction.passes.sizes import to_number
+from minifier.reduction.passes.table import OF_VALUES
+from minifier.reduction.probe.without_backend import runs, with_sections
+from minifier.reduction.probe_runner import ProbeRunner, Unanswered
 from minifier.reduction.simplify import Simplifier
-from minifier.reduction.unanswered import Unanswered
 
 _MIN_NEW_SIZE = 2
 _PHASE = "ahead"

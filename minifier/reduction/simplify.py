@@ -8,20 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minifier.case import Case, Drawn, Level, Recorded, Stored, TensorInput
-from minifier.case.symbolic_sizes import goes_through_dynamo
-from minifier.failure import Failure, Kind, Stage, Verdict
-from minifier.passes.data import Facts, data_rows
-from minifier.passes.edits import Edit, Pass, Row
-from minifier.passes.sizes import all_sizes, without_ones
-from minifier.passes.table import DATA, SIMPLIFICATIONS
-from minifier.probe.evaluate import look_at_inputs, run_eagerly
-from minifier.probe.verdicts import Judged
-from minifier.probe.without_backend import run_without_backend, runs, with_sections
+from minifier.data.case import Case, Drawn, Level, Recorded, Stored, TensorInput
+from minifier.data.case.symbolic_sizes import goes_through_dynamo
+from minifier.data.failure import Failure, Kind, Stage, Verdict
 from minifier.reduction.flakiness import certain_again, last_shown, misjudged
 from minifier.reduction.journal import Known
-from minifier.reduction.probe_runner import ProbeRunner
-from minifier.reduction.unanswered import asked_again
+from minifier.reduction.passes.edits import Edit, Pass, Row
+from minifier.reduction.passes.inputs import Facts, data_rows
+from minifier.reduction.passes.sizes import all_sizes, without_ones
+from minifier.reduction.passes.table import DATA, SIMPLIFICATIONS
+from minifier.reduction.probe.evaluate import look_at_inputs, run_eagerly
+from minifier.reduction.probe.verdicts import Judged
+from minifier.reduction.probe.without_backend import run_without_backend, runs, with_sections
+from minifier.reduction.probe_runner import ProbeRunner, asked_again
 from minifier.search import Budget
 
 Alternatives = Sequence[Edit]

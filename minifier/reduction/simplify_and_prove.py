@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from minifier import search
-from minifier.case import Case, Recorded, TensorInput, TensorMeta
-from minifier.case.ops import atoms, with_ops
-from minifier.failure import Verdict
-from minifier.probe.evaluate import run_eagerly
+from minifier.data.case import Case, Recorded, TensorInput, TensorMeta
+from minifier.data.case.ops import atoms, with_ops
+from minifier.data.failure import Verdict
+from minifier.data.settings import Settings
 from minifier.reduction.op_search import OpSearchAdapter, reduce_bodies
+from minifier.reduction.probe.evaluate import run_eagerly
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.simplify import Simplifier
-from minifier.settings import Settings
 
 _PHASE = "again"
 

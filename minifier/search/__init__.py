@@ -7,14 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from minifier.search.delete import gallop_over
-from minifier.search.fewest import fewest
-from minifier.search.masks import mask_of
-from minifier.search.phases import plan, proving
-from minifier.search.problem import Atoms, Budget, Ending, KnownAnswers, Oracle, Problem
-from minifier.search.result import PhaseCount, Result, SearchPhase, SearchProgress
-from minifier.search.steps import Done
-from minifier.search.walk import Walk
+from minifier.search.atoms import mask_of
+from minifier.search.phases import fewest, gallop_over, plan, proving
+from minifier.search.problem import (
+    Atoms,
+    Budget,
+    Ending,
+    KnownAnswers,
+    Oracle,
+    PhaseCount,
+    Problem,
+    Result,
+    SearchPhase,
+    SearchProgress,
+)
+from minifier.search.walk import Done, Walk
 
 __all__ = [
     "Atoms",

@@ -25,7 +25,7 @@ from clock import wait_until
 from vocabulary import Project
 from warm_command import WarmProcess
 
-from minifier.process.usage import descendants
+from minifier.process.descendants import descendants
 
 VICTIMS = ("main", "stage", "probe")
 _MAX_SECONDS = 300.0  # for a command

@@ -14,15 +14,14 @@ import pytest
 from case_samples import small_case
 from case_text import case_of
 
-from minifier.case import State
-from minifier.case.serial import pack
-from minifier.case.store import CASE, GRAPH, load, save
-from minifier.case.stored import TENSORS
-from minifier.case.values import SourceExpression
-from minifier.cli.checking import GONE, SOMETHING_ELSE, check_command
-from minifier.emit.repro import forms_for, write_repro
+from minifier.data.case import State
+from minifier.data.case.serial import pack
+from minifier.data.case.store import CASE, GRAPH, TENSORS, load, save
+from minifier.data.case.values import SourceExpression
 from minifier.errors import CannotSave, NoRepro, UsageError
-from minifier.workflow.check_repro import unpack_bundle
+from minifier.flow.check_repro import unpack_bundle
+from minifier.flow.cli.checking import GONE, SOMETHING_ELSE, check_command
+from minifier.repro.emit.repro import forms_for, write_repro
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -13,10 +13,10 @@ import pytest
 from clock import wait_until
 from vocabulary import CASES, Bureau, in_child, reduced_at
 
-from minifier.case.run_folder import JOURNAL
-from minifier.case.store import load, write_atomically
+from minifier.data.case.run_folder import JOURNAL
+from minifier.data.case.store import load, write_atomically
+from minifier.data.failure import Verdict
 from minifier.errors import MinifyError, NoRepro, UsageError
-from minifier.failure import Verdict
 from minifier.reduction.journal import BEGUN, Entry, Journal, read_known
 
 pytestmark = pytest.mark.timeout(600)

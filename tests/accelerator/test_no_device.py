@@ -10,10 +10,10 @@ import torch
 from case_samples import small_case
 from vocabulary import in_child
 
-from minifier.cli.entry import command_line
-from minifier.fx.tensors import StoredTensors
-from minifier.probe import prepared_case
-from minifier.probe.prepared_case import PreparedCase, preload
+from minifier.flow.cli.entry import command_line
+from minifier.reduction.probe import prepared_case
+from minifier.reduction.probe.prepared_case import PreparedCase, preload
+from minifier.torch_side.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -41,8 +41,8 @@ ASKED = [(torch.cuda, "is_available"), (torch.cuda, "_lazy_init"), (torch.accele
 # Functions that run in a child alone, and what the child is for.
 CHILDREN = {
     ("minifier.capturing.capture", "_in_child"): "script",
-    ("minifier.probe.life", "run_job"): "probe",
-    ("minifier.report.environment", "_collect"): "facts",
+    ("minifier.reduction.probe.children", "run_job"): "probe",
+    ("minifier.repro.report.environment", "_collect"): "facts",
 }
 
 

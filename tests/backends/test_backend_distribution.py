@@ -6,7 +6,7 @@ from importlib import metadata
 import click
 
 from minifier.capturing.backend_reference import reference
-from minifier.case import BackendSource
+from minifier.data.case import BackendSource
 
 
 def test_an_instance_that_no_import_reaches_is_of_its_class_distribution():

@@ -9,12 +9,12 @@ import tempfile
 from vocabulary import CASES, Lines, in_child, let_hangs_last, source_of
 
 from minifier.capturing.script import Program
-from minifier.process.orphans import orphans_adopted
-from minifier.process.phase_clock import PhaseClock
-from minifier.settings import Settings
-from minifier.workflow.attempt import Run
-from minifier.workflow.choose_failure import look_further, run_observed
-from minifier.workflow.no_failure import nothing_failed
+from minifier.data.settings import Settings
+from minifier.flow.attempt import Run
+from minifier.flow.keep_case import look_further, run_observed
+from minifier.flow.no_failure import nothing_failed
+from minifier.process.descendants import orphans_adopted
+from minifier.process.progress import PhaseClock
 
 
 def looked(bureau, text, limit=None, given=None, **settings):

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from case_samples import call, graph, meta, output, placeholder, small_case
 
-from minifier.capturing.captured_ahead import read_calls_ahead
-from minifier.capturing.events import EVENTS, EventLog
-from minifier.case import Drawn, Ref, TensorInput
-from minifier.case.store import save
+from minifier.capturing.captured import EVENTS, EventLog
+from minifier.capturing.read_run import read_calls_ahead
+from minifier.data.case import Drawn, Ref, TensorInput
+from minifier.data.case.store import save
 
 VALUE = meta(2)
 GRAPH = graph(placeholder("x", VALUE), call("y", "torch.tanh", Ref("x"), value=VALUE), output("y"))

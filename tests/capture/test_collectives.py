@@ -3,9 +3,9 @@
 import pytest
 from vocabulary import Bureau
 
-from minifier.capturing.events import read_events
-from minifier.capturing.terms import Comparing
-from minifier.failure import Tolerance
+from minifier.capturing.captured import read_events
+from minifier.capturing.watch import Comparing
+from minifier.data.failure import Tolerance
 
 pytestmark = pytest.mark.timeout(120)
 

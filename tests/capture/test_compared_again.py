@@ -5,11 +5,11 @@ from capture_looks import looked
 from layers import SOAK, sampled
 
 from minifier.capturing.script import Program
-from minifier.capturing.terms import Comparing
-from minifier.case.store import load
-from minifier.failure import Tolerance
-from minifier.fx.tensors import StoredTensors
-from minifier.workflow.no_failure import nothing_failed
+from minifier.capturing.watch import Comparing
+from minifier.data.case.store import load
+from minifier.data.failure import Tolerance
+from minifier.flow.no_failure import nothing_failed
+from minifier.torch_side.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(150)
 

@@ -7,8 +7,8 @@ from vocabulary import in_child, source_of
 
 from minifier.capturing.capture import capture
 from minifier.capturing.script import Program
-from minifier.fx.tensors import StoredTensors
 from minifier.process.progress import Ui
+from minifier.torch_side.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(120)
 

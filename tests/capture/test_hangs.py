@@ -8,15 +8,14 @@ import torch
 from clock import Clock, is_alive
 
 from minifier.capturing import watch as watch_module
-from minifier.capturing.running_calls import RunningCalls
-from minifier.capturing.terms import Keep, Terms
+from minifier.capturing.backend_calls import RunningCalls
 from minifier.capturing.watch import FIRST_LIMIT_SECONDS as FIRST
 from minifier.capturing.watch import MIN_LIMIT_SECONDS as LEAST
-from minifier.capturing.watch import Watch
-from minifier.failure import Kind, Stage
-from minifier.fx.tensors import StoredTensors
+from minifier.capturing.watch import Keep, Terms, Watch
+from minifier.data.failure import Kind, Stage
 from minifier.process.child import Child, kill_tree
-from minifier.process.usage import descendants, processor_seconds
+from minifier.process.descendants import descendants, processor_seconds
+from minifier.torch_side.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(120)
 

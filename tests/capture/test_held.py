@@ -4,9 +4,9 @@ import pytest
 import torch
 from capture_looks import looked
 
-from minifier.capturing.held_tensors import as_before, changed_tensors
-from minifier.case.store import load
-from minifier.fx.tensors import StoredTensors, TensorFile
+from minifier.capturing.comparing import as_before, changed_tensors
+from minifier.data.case.store import load
+from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
 
 pytestmark = pytest.mark.timeout(150)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minifier.fx.tensors import StoredTensors
+from minifier.torch_side.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -3,7 +3,7 @@
 import pytest
 from capture_looks import looked
 
-from minifier.case.store import load
+from minifier.data.case.store import load
 
 pytestmark = pytest.mark.timeout(150)
 

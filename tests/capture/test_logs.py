@@ -6,9 +6,9 @@ import warnings
 import pytest
 import torch
 
-from minifier.failure import Kind, Stage
-from minifier.fx.tensors import StoredTensors
+from minifier.data.failure import Kind, Stage
 from minifier.process.logs import let_through, overheard
+from minifier.torch_side.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -6,14 +6,13 @@ import signal
 import pytest
 import torch
 
-from minifier.failure import Fingerprint, Kind, Stage, Verdict
-from minifier.fx.tensors import StoredTensors
-from minifier.probe.children import run_children
-from minifier.probe.life import Limits
-from minifier.probe.verdicts import judge
-from minifier.process import memory
-from minifier.process.memory import limit_data, spare_memory
-from minifier.verify import Conditions, run_script, verify
+from minifier.data.failure import Fingerprint, Kind, Stage, Verdict
+from minifier.process import machine as memory
+from minifier.process.machine import limit_data, spare_memory
+from minifier.reduction.probe.children import Limits, run_children
+from minifier.reduction.probe.verdicts import judge
+from minifier.repro.verify import Conditions, run_script, verify
+from minifier.torch_side.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from minifier.capturing.running_calls import RunningCalls
-from minifier.failure import Stage
+from minifier.capturing.backend_calls import RunningCalls
+from minifier.data.failure import Stage
 
 READS = 20_000
 

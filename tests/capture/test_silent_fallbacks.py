@@ -10,8 +10,8 @@ import pytest
 from capture_looks import looked
 from layers import SOAK, sampled
 
-from minifier.failure import Kind
-from minifier.process.caught import CallWatch
+from minifier.data.failure import Kind
+from minifier.process.logs import CallWatch
 
 LIBRARY = """
 import logging

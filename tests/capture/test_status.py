@@ -6,8 +6,8 @@ import threading
 import pytest
 from clock import Clock
 
-from minifier.capturing.running_calls import RunningCalls
-from minifier.failure import Stage
+from minifier.capturing.backend_calls import RunningCalls
+from minifier.data.failure import Stage
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -3,7 +3,7 @@
 import pytest
 from vocabulary import source_of
 
-from minifier.failure import Kind, Stage
+from minifier.data.failure import Kind, Stage
 
 pytestmark = pytest.mark.timeout(150)
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_subset import graphs
 
-from minifier.case import BackendReference, BackendSource, Call, Case, Drawn, Ref, State, TensorInput
-from minifier.case.edit import edit_from, edited
-from minifier.case.ops import with_ops
-from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.data.case import BackendReference, BackendSource, Call, Case, Drawn, Ref, State, TensorInput
+from minifier.data.case.ops import with_ops
+from minifier.data.case.store import edit_from, edited
+from minifier.data.failure import Failure, Fingerprint, Kind, Stage
 
 FAILURE = Failure(Fingerprint(Stage.COMPILE, Kind.EXCEPTION), "ValueError", "no")
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from minifier.case import Drawn, Input, Ref, Stored, TensorInput, TensorMeta
-from minifier.case.defects import Defect
-from minifier.case.literals import index, literal
-from minifier.case.serial import pack, pack_arg, unpack, unpack_arg
-from minifier.case.values import Constant, Imported, Size
+from minifier.data.case import Drawn, Input, Ref, Stored, TensorInput, TensorMeta
+from minifier.data.case.checks import Defect
+from minifier.data.case.literals import index, literal
+from minifier.data.case.serial import pack, pack_arg, unpack, unpack_arg
+from minifier.data.case.values import Constant, Imported, Size
+from minifier.data.failure import Fingerprint, Frame, Kind, Stage
 from minifier.errors import CannotSave
-from minifier.failure import Fingerprint, Frame, Kind, Stage
 
 NAMES = st.just("x")
 NUMBERS = st.one_of(st.integers(), st.floats(), st.complex_numbers(), st.booleans())

@@ -13,10 +13,21 @@ from hypothesis import strategies as st
 from safetensors import numpy
 from test_serial import ARGUMENTS, shown
 
-from minifier.case import BackendReference, BackendSource, Call, Case, Drawn, Recorded, Ref, State, Stored, TensorInput
-from minifier.case.files import check_folder, read_text
-from minifier.case.serial import MAX_DEPTH
-from minifier.case.store import graph_to_text, load, save
+from minifier.data.case import (
+    BackendReference,
+    BackendSource,
+    Call,
+    Case,
+    Drawn,
+    Recorded,
+    Ref,
+    State,
+    Stored,
+    TensorInput,
+)
+from minifier.data.case.files import check_folder, read_text
+from minifier.data.case.serial import MAX_DEPTH
+from minifier.data.case.store import graph_to_text, load, save
 from minifier.errors import CannotSave, UsageError
 
 

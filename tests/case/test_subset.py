@@ -7,10 +7,10 @@ from case_samples import call, graph, meta, output, placeholder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minifier.case import Graph, Node, Ref, Scalar, subset
-from minifier.case.values import Opaque
-from minifier.fx.build import build_graph
-from minifier.fx.tensors import StoredTensors
+from minifier.data.case import Graph, Node, Ref, Scalar, subset
+from minifier.data.case.values import Opaque
+from minifier.torch_side.fx.graphs import build_graph
+from minifier.torch_side.fx.tensors import StoredTensors
 
 NO_TENSORS = StoredTensors(None)
 TARGETS = ["torch.sin", "torch.nn.functional.relu", "operator.add", "torch.mul", "torch.maximum", "torch.stack"]
@@ -110,7 +110,7 @@ def test_a_cut_number_comes_in_with_its_value():
 
 
 def test_attributes_and_modules_stay_only_where_they_are_used():
-    from minifier.case.graph import Module
+    from minifier.data.case.graph import Module
 
     nodes = (
         placeholder("x"),

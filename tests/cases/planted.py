@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from minifier.case import Node, TensorMeta
+from minifier.data.case import Node, TensorMeta
 
 
 class Op(NamedTuple):

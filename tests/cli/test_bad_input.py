@@ -8,7 +8,7 @@ import pytest
 from case_samples import small_case
 from vocabulary import tree
 
-from minifier.case.store import save
+from minifier.data.case.store import save
 
 pytestmark = pytest.mark.timeout(120)
 

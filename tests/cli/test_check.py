@@ -5,9 +5,9 @@ import json
 import pytest
 from vocabulary import source_of
 
-from minifier.case.serial import pack
-from minifier.cli.checking import GONE, SOMETHING_ELSE, STILL_THERE, check_command
-from minifier.failure import Fingerprint, Frame, Kind, Stage
+from minifier.data.case.serial import pack
+from minifier.data.failure import Fingerprint, Frame, Kind, Stage
+from minifier.flow.cli.checking import GONE, SOMETHING_ELSE, STILL_THERE, check_command
 
 pytestmark = pytest.mark.timeout(60)
 

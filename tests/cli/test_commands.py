@@ -11,7 +11,7 @@ from failing_scripts import ONE_OP, SLOW
 from layers import sampled
 from vocabulary import Held, tree
 
-from minifier.passes.table import TABLE
+from minifier.reduction.passes.table import TABLE
 
 pytestmark = pytest.mark.timeout(240)
 WAITS_AGAIN = """

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console as RichConsole
 from screens import rows_of
 
-from minifier.display.console import BottomRow, Console
+from minifier.flow.cli.console import BottomRow, Console
 from minifier.process.progress import Phase, Progress
 
 REDUCING = Progress(Phase.REDUCING, step="prefix", size=41, probes=7)

@@ -8,10 +8,10 @@ from click.testing import CliRunner
 from outcomes import outcome
 
 from minifier.capturing.script import Program
-from minifier.case.store import save
-from minifier.cli.commands import cli
-from minifier.report.finished import write_reports
-from minifier.workflow.interrupted_runs import Asked, note_run
+from minifier.data.case.store import save
+from minifier.flow.cli.commands import cli
+from minifier.flow.folders import Asked, note_run
+from minifier.repro.report.finished import write_reports
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from warm_command import warm_command, warm_python
 
 from minifier.capturing.capture import capture
 from minifier.capturing.script import Program
-from minifier.capturing.terms import Comparing, Terms
-from minifier.emit.forms import Template, templates_for
-from minifier.failure import Tolerance
+from minifier.capturing.watch import Comparing, Terms
+from minifier.data.failure import Tolerance
+from minifier.repro.emit.forms import Template, templates_for
 
 pytestmark = pytest.mark.timeout(200)
 

@@ -4,13 +4,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from minifier.cli.commands import cli
-from minifier.cli.options import Options, reduction_options
+from minifier.data.failure import Aspect, Tolerance
+from minifier.data.settings import Settings
 from minifier.errors import UsageError
-from minifier.failure import Aspect, Tolerance
-from minifier.passes.table import TABLE as GRAPH_PASSES
-from minifier.settings import Settings
-from minifier.source.passes import TABLE as SCRIPT_PASSES
+from minifier.flow.cli.commands import cli
+from minifier.flow.cli.options import Options, reduction_options
+from minifier.reduction.passes.table import TABLE as GRAPH_PASSES
+from minifier.repro.source.passes import TABLE as SCRIPT_PASSES
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -3,10 +3,10 @@
 import pytest
 from vocabulary import in_child
 
-from minifier.case.store import load
-from minifier.probe.prepared_case import StartsThreads
-from minifier.reduction.how_it_fails import how_it_fails
-from minifier.settings import Settings
+from minifier.data.case.store import load
+from minifier.data.settings import Settings
+from minifier.flow.first_failure import how_it_fails
+from minifier.reduction.probe.prepared_case import StartsThreads
 
 pytestmark = pytest.mark.timeout(150)
 

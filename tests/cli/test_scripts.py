@@ -6,8 +6,8 @@ from forked_script import run_forked
 from layers import sampled
 from vocabulary import CASES
 
-from minifier.emit.repro import Template, write_repro
-from minifier.verify import Conditions
+from minifier.repro.emit.repro import Template, write_repro
+from minifier.repro.verify import Conditions
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -204,7 +204,7 @@ with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
 
 
 def test_the_state_of_an_ordinary_script_is_the_default(bureau):
-    from minifier.case import State
+    from minifier.data.case import State
 
     bureau.capture(DEFINITION + 'torch.compile(f, backend="oddlib_tanh")(torch.randn(4, 8))\n')
     # The one variable is that of these tests, see conftest.py.

@@ -161,7 +161,7 @@ ERASED = "\x1b[J\x1b8"  # the last of what removes the status line
 STOPPED = """
 import os
 import signal
-from minifier.display.console import Console
+from minifier.flow.cli.console import Console
 from minifier.process.forked_step import run_step
 from minifier.process.progress import Phase, Progress
 

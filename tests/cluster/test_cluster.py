@@ -10,11 +10,11 @@ import pytest
 from clock import wait_until
 from vocabulary import Held, Project
 
+from minifier.data.settings import Settings
 from minifier.errors import UsageError
+from minifier.flow.machine import prepared
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT
-from minifier.settings import Settings
-from minifier.workflow.machine import prepared
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -84,7 +84,7 @@ def processes(name: bytes) -> list[int]:
 
 
 def descendants_of(pid: int) -> set[int]:
-    from minifier.process.usage import descendants
+    from minifier.process.descendants import descendants
 
     return set(descendants(pid))
 
@@ -128,7 +128,7 @@ def test_without_the_cluster_it_goes_on_here(wrong: Project):
 
     def kill_driver(pid: int) -> None:
         lines = {each: Path(f"/proc/{each}/cmdline").read_bytes() for each in descendants_of(pid)}
-        (driver,) = [each for each, line in lines.items() if b"minifier.cluster.driver" in line]
+        (driver,) = [each for each, line in lines.items() if b"minifier.reduction.cluster.driver" in line]
         folders.append(folder_of_ray(pid))
         os.kill(driver, signal.SIGKILL)
 

@@ -11,12 +11,11 @@ from typing import Any
 import torch
 from torch._dynamo.backends.registry import lookup_backend
 
-from minifier.case.graph import Graph
-from minifier.compare import BackwardPass, Comparison, compare
-from minifier.failure import Tolerance
-from minifier.fx.build import build_graph
-from minifier.fx.read import read_graph
-from minifier.fx.tensors import StoredTensors, TensorFile
+from minifier.data.case.graph import Graph
+from minifier.data.failure import Tolerance
+from minifier.torch_side.compare import BackwardPass, Comparison, compare
+from minifier.torch_side.fx.graphs import build_graph, read_graph
+from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
 
 
 def copies(values: Sequence[Any]) -> list[Any]:

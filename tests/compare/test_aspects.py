@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from compare_captures import captures
 
-from minifier.failure import Aspect, Stage, Tolerance
+from minifier.data.failure import Aspect, Stage, Tolerance
 
 
 def model(x, w):

@@ -7,7 +7,7 @@ import torch
 from case_text import graph_of
 from compare_captures import captures
 
-from minifier.compare.runs import exactly_read
+from minifier.torch_side.compare.runs import exactly_read
 
 NUMERATORS, DENOMINATORS = torch.tensor([6.0, 1.0, 7.5, -3.0]), torch.tensor([0.2, 0.1, 2.5, 0.7])
 EDGES = torch.tensor([300.0, 2.5, 3.0])

@@ -8,7 +8,7 @@ from compare_captures import captures
 from compare_models import MODELS, made
 from layers import sampled
 
-from minifier.failure import Aspect, Tolerance
+from minifier.data.failure import Aspect, Tolerance
 
 STRICT = Tolerance(strict=True)
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from minifier.compare.pairs import furthest_elements
-from minifier.failure import ElementPair
+from minifier.data.failure import ElementPair
+from minifier.torch_side.compare.judging import furthest_elements
 
 
 def test_the_furthest_elements_come_first_with_their_index_and_ulps():

@@ -6,8 +6,7 @@ import pytest
 import torch
 from case_text import case_of
 
-from minifier.compare.runs import EagerRuns, WidenedAsTaken, can_wait
-from minifier.compare.wide_reference import DOUBLE
+from minifier.torch_side.compare.runs import DOUBLE, EagerRuns, WidenedAsTaken, can_wait
 
 
 def traced(function, *inputs):

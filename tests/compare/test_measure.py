@@ -4,8 +4,8 @@ import pytest
 import torch
 from compare_captures import captures
 
+from minifier.data.failure import Aspect, Tolerance
 from minifier.errors import UsageError
-from minifier.failure import Aspect, Tolerance
 
 
 @pytest.fixture(scope="module")

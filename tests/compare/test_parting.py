@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from compare_captures import captures
 
-from minifier.compare import divergent_ops
-from minifier.failure import Aspect
+from minifier.data.failure import Aspect
+from minifier.torch_side.compare import comparison as divergent_ops
 
 
 def model(x, w):

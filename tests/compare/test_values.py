@@ -8,8 +8,8 @@ from compare_models import Transformer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minifier.compare.judge import Sample, judge_exact, judge_floats
-from minifier.failure import Aspect
+from minifier.data.failure import Aspect
+from minifier.torch_side.compare.judge import Sample, judge_exact, judge_floats
 
 
 def with_op(captured, target, change):

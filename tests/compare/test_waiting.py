@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minifier.compare import results
+from minifier.torch_side.compare import results
 
 
 class Elsewhere(torch.Tensor):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from minifier.case import Ref, Scalar, ScalarInput, Symbol, Symbolic
-from minifier.fx.read import read_graph
-from minifier.fx.tensors import TensorFile
+from minifier.data.case import Ref, Scalar, ScalarInput, Symbol, Symbolic
+from minifier.torch_side.fx.graphs import read_graph
+from minifier.torch_side.fx.tensors import TensorFile
 
 pytestmark = pytest.mark.timeout(120)
 

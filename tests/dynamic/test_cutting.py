@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from case_samples import call, graph, output, placeholder, small_case
 
-from minifier.case import Case, Drawn, Ref, ScalarInput, Symbol, Symbolic, TensorInput, TensorMeta
-from minifier.case.ops import atoms, with_ops
-from minifier.case.symbolic_sizes import as_dynamo_would, is_symbolic, specialised
-from minifier.case.values import Scalar, contiguous_stride
+from minifier.data.case import Case, Drawn, Ref, ScalarInput, Symbol, Symbolic, TensorInput, TensorMeta
+from minifier.data.case.ops import atoms, with_ops
+from minifier.data.case.symbolic_sizes import as_dynamo_would, is_symbolic, specialised
+from minifier.data.case.values import Scalar, contiguous_stride
 
 
 def sized(*sizes):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minifier.case.expressions import value_of
+from minifier.data.case.expressions import value_of
 
 VALUES = {"s0": 7, "s17": 4, "u2": 5}
 
@@ -37,7 +37,7 @@ def test_values(text, value):
 def test_torch_agrees():
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    from minifier.torch_private import SymbolicSizes
+    from minifier.torch_side.torch_private import SymbolicSizes
 
     sizes = SymbolicSizes()
     assert isinstance(sizes.env, ShapeEnv)

@@ -3,7 +3,7 @@
 import pytest
 from layers import sampled
 
-from minifier.case import Symbolic
+from minifier.data.case import Symbolic
 
 pytestmark = pytest.mark.timeout(200)
 

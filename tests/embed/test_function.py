@@ -11,8 +11,8 @@ from layers import sampled
 from test_in_process import ran
 
 import minifier
-from minifier.embed.try_recorded import answer_file, read_answer
 from minifier.errors import FolderRemoved, ToolFailed, UsageError
+from minifier.flow.embed.try_recorded import answer_file, read_answer
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -134,7 +134,7 @@ STATE = """
 import random
 import numpy
 import minifier_backends.faulty
-from minifier.torch_private import compiled_entries
+from minifier.torch_side.torch_private import compiled_entries
 
 compilations = []
 
@@ -278,7 +278,7 @@ def test_ctrl_c_leaves_neither_a_process_nor_a_folder(project):
 def test_an_error_of_the_other_process_arrives_as_what_it_is(tmp_path):
     removed = str(tmp_path / "removed" / "recorded")
     with answer_file() as answer:
-        command = [sys.executable, "-m", "minifier.embed.try_recorded", removed, str(answer), ""]
+        command = [sys.executable, "-m", "minifier.flow.embed.try_recorded", removed, str(answer), ""]
         subprocess.run(command, pass_fds=[answer], timeout=200, check=True)
         with pytest.raises(FolderRemoved, match=str(tmp_path / "removed")):
             read_answer(answer, "")

@@ -11,7 +11,7 @@ from layers import SOAK, sampled
 from vocabulary import Project, source_of
 from warm_command import warm_python
 
-from minifier.report.privacy import PRIVATE
+from minifier.repro.report.privacy import PRIVATE
 
 pytestmark = pytest.mark.timeout(200)
 

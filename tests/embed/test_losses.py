@@ -6,8 +6,8 @@ import sys
 import pytest
 from layers import sampled
 
-from minifier.interfaces import losses
-from minifier.interfaces.declared import Interface
+from minifier.torch_side import interfaces as losses
+from minifier.torch_side.interfaces import Interface
 
 GONE = Interface(("torch:_gone_in_this_test",), "graphs")
 SCRIPT = """

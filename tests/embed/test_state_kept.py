@@ -11,7 +11,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.testing._internal.two_tensor import TwoTensor
 
-from minifier.embed.state_kept import state_kept
+from minifier.flow.embed.recording import state_kept
 
 model = torch.nn.Linear(3, 2)
 adam = torch.optim.Adam(model.parameters())

@@ -7,16 +7,21 @@ from dataclasses import replace
 import pytest
 from failing_cases import CASES, PREDICATE, differs
 
-from minifier.case import Symbolic, TensorInput
-from minifier.case.compiled_sizes import size_of
-from minifier.case.earlier_calls import called
-from minifier.emit.definitions import mark_names
-from minifier.emit.footer import needed_folder
-from minifier.emit.predicate_source import predicate_source
-from minifier.emit.repro import Template, Variant, forms_for, is_worth_trying, templates_for, write_repro
-from minifier.emit.tolerances import tolerance
+from minifier.data.case import Symbolic, TensorInput
+from minifier.data.case.calls import called, size_of
+from minifier.data.failure import Aspect, Difference
 from minifier.errors import NoRepro
-from minifier.failure import Aspect, Difference
+from minifier.repro.emit.definitions import mark_names, predicate_source
+from minifier.repro.emit.forms import tolerance
+from minifier.repro.emit.repro import (
+    Template,
+    Variant,
+    forms_for,
+    is_worth_trying,
+    needed_folder,
+    templates_for,
+    write_repro,
+)
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,14 @@ from case_text import case_of as case_from
 from forked_script import python_forked
 from real_graphs import GRAPHS, Captured, compiled_graphs, fresh, seeded
 
-from minifier.case import BackendReference, BackendSource, Case, Drawn, ScalarInput, State, Stored, TensorInput
-from minifier.case.ops import atoms, with_ops
-from minifier.emit.repro import Template, write_repro
-from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.fx.build import build_graph
-from minifier.fx.node_arguments import as_hint, tensor_meta
-from minifier.fx.read import read_graph
-from minifier.fx.recorded_values import make_inputs
-from minifier.fx.tensors import StoredTensors, TensorFile
+from minifier.data.case import BackendReference, BackendSource, Case, Drawn, ScalarInput, State, Stored, TensorInput
+from minifier.data.case.ops import atoms, with_ops
+from minifier.data.failure import Failure, Fingerprint, Kind, Stage
+from minifier.repro.emit.repro import Template, write_repro
+from minifier.torch_side.fx.arguments import as_hint, tensor_meta
+from minifier.torch_side.fx.graphs import build_graph, read_graph
+from minifier.torch_side.fx.inputs import make_inputs
+from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
 
 EAGER = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
 LONGEST = 25

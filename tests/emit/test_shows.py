@@ -8,9 +8,9 @@ from failing_cases import CASES
 from forked_script import run_forked
 from layers import sampled
 
-from minifier.case import BackendReference, BackendSource
-from minifier.emit.repro import Template, Variant, forms_for, write_repro
-from minifier.verify import Conditions, run_script
+from minifier.data.case import BackendReference, BackendSource
+from minifier.repro.emit.repro import Template, Variant, forms_for, write_repro
+from minifier.repro.verify import Conditions, run_script
 
 EXAMPLES = str(Path(__file__).parents[1] / "cases")
 RIGHT = BackendReference("eager", BackendSource.REGISTERED, '"eager"')

@@ -7,8 +7,8 @@ import pytest
 from warm_command import warm_python
 
 from minifier.capturing.script import AOT_INDUCTOR
-from minifier.emit.forms import template_source
-from minifier.emit.repro import Template
+from minifier.repro.emit.forms import template_source
+from minifier.repro.emit.repro import Template
 
 FOLDER = Path(__file__).resolve().parents[2] / "repro_templates"
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name != "__init__.py")

@@ -9,11 +9,11 @@ from failing_cases import WRONG, backend, of_op, raised
 from forked_script import forked_interpreters
 from vocabulary import in_child, run_alone
 
-from minifier.case import Case, Script, State
-from minifier.case.variables import others
-from minifier.failure import Stage
-from minifier.settings import Settings
-from minifier.workflow.repro_search import ReproSearch
+from minifier.data.case import Case, Script, State
+from minifier.data.case.state import others
+from minifier.data.failure import Stage
+from minifier.data.settings import Settings
+from minifier.flow.repro_search import ReproSearch
 
 EXAMPLES = str(Path(__file__).parents[1] / "cases")
 pytestmark = [pytest.mark.timeout(280), pytest.mark.usefixtures("processes")]

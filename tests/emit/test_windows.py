@@ -6,11 +6,11 @@ import pytest
 import torch
 from case_text import case_of
 
-from minifier.case import Drawn, Stored, TensorInput, TensorMeta
-from minifier.emit.input_source import input_lines
-from minifier.failure import Stage
-from minifier.fx.recorded_values import make_inputs
-from minifier.fx.tensors import StoredTensors
+from minifier.data.case import Drawn, Stored, TensorInput, TensorMeta
+from minifier.data.failure import Stage
+from minifier.repro.emit.input_source import input_lines
+from minifier.torch_side.fx.inputs import make_inputs
+from minifier.torch_side.fx.tensors import StoredTensors
 
 GRAPH = "x: float32[4, 6]\ny: float32[3, 6]\nz = torch.f(x, y)\nreturn z"
 

@@ -10,15 +10,25 @@ from typing import Any
 import torch
 from fake_prober import seen_failure
 
-from minifier.case import BackendReference, BackendSource, Case, Graph, Input, ScalarInput, Script, State, TensorInput
-from minifier.case.stored import TENSORS
-from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.fx.node_arguments import tensor_meta
-from minifier.fx.read import read_graph
-from minifier.fx.tensors import StoredTensors, TensorFile
-from minifier.probe.children import ChildEnd
-from minifier.probe.evaluate import evaluate
-from minifier.probe.prepared_case import PreparedCase
+from minifier.data.case import (
+    BackendReference,
+    BackendSource,
+    Case,
+    Graph,
+    Input,
+    ScalarInput,
+    Script,
+    State,
+    TensorInput,
+)
+from minifier.data.case.store import TENSORS
+from minifier.data.failure import Failure, Fingerprint, Kind, Stage
+from minifier.reduction.probe.children import ChildEnd
+from minifier.reduction.probe.evaluate import evaluate
+from minifier.reduction.probe.prepared_case import PreparedCase
+from minifier.torch_side.fx.arguments import tensor_meta
+from minifier.torch_side.fx.graphs import read_graph
+from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
 
 
 @dataclass(frozen=True)

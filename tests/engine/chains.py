@@ -10,7 +10,7 @@ from typing import Any
 from case_samples import call, graph, meta, output, placeholder
 from fake_prober import raises, seen_failure
 
-from minifier.case import (
+from minifier.data.case import (
     BackendReference,
     BackendSource,
     Case,
@@ -23,7 +23,7 @@ from minifier.case import (
     TensorInput,
     TensorMeta,
 )
-from minifier.probe.children import ChildEnd
+from minifier.reduction.probe.children import ChildEnd
 
 NO_BACKEND = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
 UNARY = ("cos", "sin", "exp", "tanh", "sigmoid", "relu", "neg", "abs", "square", "floor", "ceil", "round")

@@ -12,15 +12,15 @@ import pytest
 import torch
 from fake_prober import BackendProber, FakeProber, Fault, run_here
 
-from minifier.case import Case
-from minifier.case.store import load, save
-from minifier.fx.tensors import StoredTensors
-from minifier.probe.prepared_case import PreparedCase
+from minifier.data.case import Case
+from minifier.data.case.store import load, save
+from minifier.data.settings import Settings
+from minifier.reduction.probe.prepared_case import PreparedCase
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.reduce_case import ReductionTask, reduce_case
 from minifier.reduction.summary import Summary
-from minifier.settings import Settings
-from minifier.torch_private import config_values, set_config
+from minifier.torch_side.fx.tensors import StoredTensors
+from minifier.torch_side.torch_private import config_values, set_config
 
 
 @pytest.fixture

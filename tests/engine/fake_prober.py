@@ -11,14 +11,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from minifier.case import Case
-from minifier.case.serial import pack
-from minifier.failure import Aspect, Difference, Failure, Stage
-from minifier.probe.children import ChildEnd
-from minifier.probe.evaluate import evaluate
-from minifier.probe.life import Job, Limits
-from minifier.probe.prepared_case import PreparedCase
-from minifier.probe.verdicts import seen
+from minifier.data.case import Case
+from minifier.data.case.serial import pack
+from minifier.data.failure import Aspect, Difference, Failure, Stage
+from minifier.reduction.probe.children import ChildEnd, Job, Limits
+from minifier.reduction.probe.evaluate import evaluate
+from minifier.reduction.probe.prepared_case import PreparedCase
+from minifier.reduction.probe.verdicts import seen
 
 Fault = Callable[[Case], ChildEnd]
 Condition = Callable[[Case], bool]

@@ -15,17 +15,17 @@ from captured import Captured, captured
 from fake_prober import seen_failure
 from random_graphs import random_program
 
-from minifier.case import BackendReference, BackendSource, Case, Node, ScalarInput, Script, State, TensorMeta
-from minifier.case.in_place import is_in_place
-from minifier.case.ops import with_ops
-from minifier.case.values import Sequence_
-from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.fx.build import build_graph
-from minifier.fx.tensors import StoredTensors
-from minifier.probe.children import ChildEnd
-from minifier.probe.evaluate import evaluate, run_eagerly
-from minifier.probe.prepared_case import PreparedCase
-from minifier.probe.without_backend import runs
+from minifier.data.case import BackendReference, BackendSource, Case, Node, ScalarInput, Script, State, TensorMeta
+from minifier.data.case.graph import is_in_place
+from minifier.data.case.ops import with_ops
+from minifier.data.case.values import Sequence_
+from minifier.data.failure import Failure, Fingerprint, Kind, Stage
+from minifier.reduction.probe.children import ChildEnd
+from minifier.reduction.probe.evaluate import evaluate, run_eagerly
+from minifier.reduction.probe.prepared_case import PreparedCase
+from minifier.reduction.probe.without_backend import runs
+from minifier.torch_side.fx.graphs import build_graph
+from minifier.torch_side.fx.tensors import StoredTensors
 
 Ops = frozenset[str]
 MIN_OPS, MAX_OPS = 4, 12

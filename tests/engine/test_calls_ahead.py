@@ -8,13 +8,13 @@ from captured import captured
 from chains import chain, names
 from fake_prober import BackendProber, raises, targets, when
 
-from minifier.case import Call, Case
-from minifier.case.earlier_calls import call_of
-from minifier.failure import Stage, Verdict
-from minifier.fx.tensors import StoredTensors
-from minifier.probe.life import Limits
-from minifier.probe.prepared_case import PreparedCase
-from minifier.probe.verdicts import judge
+from minifier.data.case import Call, Case
+from minifier.data.case.calls import call_of
+from minifier.data.failure import Stage, Verdict
+from minifier.reduction.probe.children import Limits
+from minifier.reduction.probe.prepared_case import PreparedCase
+from minifier.reduction.probe.verdicts import judge
+from minifier.torch_side.fx.tensors import StoredTensors
 
 OPS = ("cos", "sin", "tanh", "relu")
 

@@ -19,12 +19,12 @@ from fake_prober import (
     when,
 )
 
-from minifier.case import Ref, Scalar, TensorInput
-from minifier.case.earlier_calls import called
-from minifier.case.inputs import Recorded
-from minifier.case.ops import with_ops
+from minifier.data.case import Ref, Scalar, TensorInput
+from minifier.data.case.calls import called
+from minifier.data.case.inputs import Recorded
+from minifier.data.case.ops import with_ops
+from minifier.data.failure import Aspect, Stage
 from minifier.errors import FailsByItself, MinifyError, NoRepro, NothingToReduce, OtherMessage
-from minifier.failure import Aspect, Stage
 from minifier.reduction.check import check
 
 CASE = chain("cos", "tanh", "exp")

@@ -8,11 +8,11 @@ from case_samples import call, meta, output, placeholder
 from chains import case_of, chain, names
 from fake_prober import differs, has, invalid, passes, raises, seen_failure, when
 
-from minifier.case import Drawn, Ref, State
-from minifier.case.inputs import bases
-from minifier.fx.tensors import TensorFile
+from minifier.data.case import Drawn, Ref, State
+from minifier.data.case.inputs import bases
 from minifier.reduction.needs import Needs, measured_needs, nearest
 from minifier.reduction.simplify import Simplifier
+from minifier.torch_side.fx.tensors import TensorFile
 
 TWO = replace(chain("cos", "tanh", shape=(1,)), state=State())
 BOTH = when(has("cos", "tanh"), raises())

@@ -5,9 +5,9 @@ from case_samples import call, meta, output, placeholder
 from chains import case_of, chain
 from fake_prober import dies, hangs, has, raises, targets, when
 
-from minifier.case import Level, Ref
-from minifier.failure import Stage
-from minifier.reduction.composite_ops import reduce_parts
+from minifier.data.case import Level, Ref
+from minifier.data.failure import Stage
+from minifier.reduction.op_search import reduce_parts
 from minifier.search import Budget, Ending
 
 SOFTMAX = ("torch.nn.functional.softmax", {"dim": -1})

@@ -7,9 +7,9 @@ import pytest
 from chains import chain, names
 from fake_prober import flaky, hangs, has, passes, planned, raises, when
 
-from minifier.case.earlier_calls import called
+from minifier.data.case.calls import called
+from minifier.data.failure import Stage
 from minifier.errors import NoRepro, OtherMessage
-from minifier.failure import Stage
 from minifier.reduction.flakiness import fewest_calls, in_one_call, misjudged, tries_of
 
 OFTEN = "".join(random.Random(1).choices("PF", k=2000))  # half of the time

@@ -10,15 +10,14 @@ from captured import captured, refused_case
 from fake_prober import BackendProber, targets
 from layers import SOAK
 
-from minifier.case.ops import atoms, with_ops
-from minifier.failure import Stage
-from minifier.fx.build import build_graph
-from minifier.fx.recorded_values import make_inputs
+from minifier.data.case.ops import atoms, with_ops
+from minifier.data.failure import Stage
 from minifier.reduction.check import check
-from minifier.reduction.eagers_values import with_eagers_values
-from minifier.reduction.guilt import Charge, Guilt, at_guilty_ops, charge
+from minifier.reduction.guilty_ops import Charge, Guilt, at_guilty_ops, charge, with_eagers_values
 from minifier.reduction.probe_runner import Causes
 from minifier.search import Budget, Ending, Result
+from minifier.torch_side.fx.graphs import build_graph
+from minifier.torch_side.fx.inputs import make_inputs
 
 
 def harmless(x):

@@ -19,10 +19,10 @@ from fake_prober import (
     when,
 )
 
-from minifier.case.ops import with_ops
-from minifier.failure import Aspect, Difference, Kind, Verdict
-from minifier.reduction.probe_conditions import set_rate, set_timeout, set_workers
-from minifier.reduction.save_reduced import as_sighted
+from minifier.data.case.ops import with_ops
+from minifier.data.failure import Aspect, Difference, Kind, Verdict
+from minifier.reduction.flakiness import set_rate, set_timeout, set_workers
+from minifier.reduction.summary import as_sighted
 
 CASE = chain("cos", "sin", "tanh", "exp")
 ALONE = {name: with_ops(CASE, [name]) for name in ("cos", "sin", "tanh", "exp")}

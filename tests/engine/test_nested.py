@@ -7,13 +7,12 @@ from chains import NO_BACKEND
 from fake_prober import hangs, raises, seen_failure, targets, when
 from torch.utils.checkpoint import checkpoint
 
-from minifier.case import Case, Script, State
-from minifier.emit.repro import Template, write_repro
-from minifier.interfaces.declared import TORCH
-from minifier.passes.bodies import bodies
-from minifier.reduction.composite_ops import without_wrappers
-from minifier.reduction.op_search import reduce_bodies
+from minifier.data.case import Case, Script, State
+from minifier.reduction.op_search import reduce_bodies, without_wrappers
+from minifier.reduction.passes.operands import bodies
+from minifier.repro.emit.repro import Template, write_repro
 from minifier.search import Budget, Ending
+from minifier.torch_side.interfaces import TORCH
 
 
 def block(x):

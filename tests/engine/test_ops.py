@@ -12,13 +12,13 @@ from fake_prober import FakeProber, hangs, has, has_node, passes, raises, run_he
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minifier.case import Ref
-from minifier.case.ops import atoms, with_ops
-from minifier.fx.tensors import StoredTensors
-from minifier.probe.prepared_case import PreparedCase
+from minifier.data.case import Ref
+from minifier.data.case.ops import atoms, with_ops
 from minifier.reduction.op_search import reduce_ops
+from minifier.reduction.probe.prepared_case import PreparedCase
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.search import Budget, Ending
+from minifier.torch_side.fx.tensors import StoredTensors
 
 OPS = ("cos", "sin", "exp", "tanh", "sigmoid", "relu", "neg", "abs")
 CASE = chain(*OPS)

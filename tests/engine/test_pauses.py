@@ -6,9 +6,9 @@ import pytest
 from chains import chain, names
 from fake_prober import flaky, has, planned, raises, when
 
-from minifier.case import Call, Script
-from minifier.case.earlier_calls import call_of, called
-from minifier.failure import Stage
+from minifier.data.case import Call, Script
+from minifier.data.case.calls import call_of, called
+from minifier.data.failure import Stage
 
 AT_RUN = raises(stage=Stage.RUN)
 OPS = ("cos", "neg", "tanh", "abs")

@@ -9,10 +9,9 @@ import torch.nn.functional as F
 from captured import captured, refused_case
 from many_ops import fn
 
-from minifier.case import Drawn, Stored
-from minifier.case.store import load
-from minifier.emit.footer import difference
-from minifier.emit.repro import Template, write_repro
+from minifier.data.case import Drawn, Stored
+from minifier.data.case.store import load
+from minifier.repro.emit.repro import Template, difference, write_repro
 
 
 @pytest.fixture(scope="session")

@@ -6,17 +6,17 @@ import pytest
 from chains import chain, names
 from fake_prober import differs, hangs, has, passes, raises, when
 
-from minifier.case import Drawn
-from minifier.case.earlier_calls import called
-from minifier.case.ops import with_ops
-from minifier.case.run_folder import JOURNAL
+from minifier.data.case import Drawn
+from minifier.data.case.calls import called
+from minifier.data.case.ops import with_ops
+from minifier.data.case.run_folder import JOURNAL
+from minifier.data.failure import Verdict
+from minifier.data.settings import Settings
 from minifier.errors import NoRepro
-from minifier.failure import Verdict
-from minifier.fx.tensors import StoredTensors
-from minifier.probe.prepared_case import PreparedCase
 from minifier.reduction.journal import BEGUN, Entry, Journal, Keys
+from minifier.reduction.probe.prepared_case import PreparedCase
 from minifier.reduction.probe_runner import ProbeRunner
-from minifier.settings import Settings
+from minifier.torch_side.fx.tensors import StoredTensors
 
 CASE = chain("cos", "sin", "exp", "tanh", "sigmoid", "relu", shape=(5,))
 NEEDED = {"exp", "sigmoid"}
@@ -227,7 +227,7 @@ def test_a_backend_that_takes_ever_longer_is_no_hang(reduce):
 def test_without_a_budget_a_reduction_ends_by_the_time_of_the_script(reduce, folder, whole, monkeypatch):
     """Ten times what the script takes, and some more, which here is none."""
     assert Settings().seconds_for(2.0) == 200.0 and Settings(budget=0.0).seconds_for(2.0) == 0.0
-    monkeypatch.setattr("minifier.settings._MORE_SECONDS", 0.0)
+    monkeypatch.setattr("minifier.data.settings._MORE_SECONDS", 0.0)
     out = folder / "late"
     stopped = reduce(CASE, fault, out=out)
     assert names(stopped.case) == names(CASE) and stopped.summary.stopped_because and not stopped.summary.one_minimal

@@ -11,10 +11,10 @@ from fake_prober import has, passes, raises, targets, when
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minifier.case import Drawn, Ref, State, Stored
-from minifier.fx.tensors import TensorFile
+from minifier.data.case import Drawn, Ref, State, Stored
 from minifier.reduction.simplify import Simplifier
 from minifier.search import Budget
+from minifier.torch_side.fx.tensors import TensorFile
 
 TANH = chain("tanh", shape=(6, 20))
 IS_TANH = when(has("tanh"), raises())

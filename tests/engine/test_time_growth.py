@@ -4,10 +4,10 @@ import pytest
 from chains import chain, names
 from fake_prober import hangs, has, passes, raises, when
 
-from minifier.case import Script
-from minifier.case.ops import with_ops
-from minifier.failure import Verdict
-from minifier.reduction.probe_conditions import set_timeout
+from minifier.data.case import Script
+from minifier.data.case.ops import with_ops
+from minifier.data.failure import Verdict
+from minifier.reduction.flakiness import set_timeout
 
 CASE = chain("sin", "cos", "tanh", "exp", "relu", "neg", "abs", "floor")
 IS_BOTH = has("sin", "tanh")

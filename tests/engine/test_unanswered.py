@@ -6,7 +6,7 @@ import pytest
 from chains import chain, names
 from fake_prober import dies, exhausts, hangs, has, invalid, passes, raises, when
 
-from minifier.case.earlier_calls import call_of
+from minifier.data.case.calls import call_of
 from minifier.errors import NoRepro
 
 CASE = chain("sin", "cos", "tanh", "exp", "relu", "neg")

@@ -9,10 +9,10 @@ from captured import captured, refused_case
 from chains import chain, names
 from fake_prober import breaks, differs, differs_by, has, targets, when
 
-from minifier.case.ops import with_ops
-from minifier.failure import Aspect, Difference, Stage
+from minifier.data.case.ops import with_ops
+from minifier.data.failure import Aspect, Difference, Stage
 from minifier.reduction.check import begins_at, check
-from minifier.reduction.wrong_ops import find_wrong_ops
+from minifier.reduction.guilty_ops import find_wrong_ops
 
 
 def fn(x, y):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from minifier.failure import Aspect, Difference, Failure, Fingerprint, Frame, Kind, Stage
-from minifier.failure.from_comparison import failure_of_differences
+from minifier.data.failure import Aspect, Difference, Failure, Fingerprint, Frame, Kind, Stage
+from minifier.data.failure.evidence import failure_of_differences
 
 # From what a user minds most to what a user minds least.
 ASPECTS = (

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from minifier.failure import Failure, Frame, Kind, Stage, matches, same
-from minifier.failure.fingerprint import failure_of, of_exception
-from minifier.failure.observed import describe
+from minifier.data.failure import Failure, Frame, Kind, Stage, matches, same
+from minifier.data.failure.fingerprint import failure_of, of_exception
+from minifier.data.failure.observed import describe
 
 
 def seen(error, nodes=(), stage=Stage.COMPILE):

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
-from minifier.failure.likeness import is_alike, place_of_death, proportion
+from minifier.data.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
+from minifier.data.failure.likeness import is_alike, place_of_death, proportion
 
 
 def off(error, own, noise=None, aspect=Aspect.VALUES):

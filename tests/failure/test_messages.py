@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from minifier.failure import Fingerprint, Kind, Stage, same
-from minifier.failure.normalise import normalise
+from minifier.data.failure import Fingerprint, Kind, Stage, same
+from minifier.data.failure.normalise import normalise
 
 FOLDER = Path(__file__).parent / "messages"
 MAX_MISSES = 0.03  # of the pairs of one failure

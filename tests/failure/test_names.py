@@ -1,6 +1,6 @@
 """Names of stages, kinds, verdicts and aspects, as they stand in Cases, journals and command lines that are kept."""
 
-from minifier.failure import Aspect, Kind, Stage, Verdict
+from minifier.data.failure import Aspect, Kind, Stage, Verdict
 
 
 def test_names_that_are_kept_in_files_do_not_change():

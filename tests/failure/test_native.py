@@ -4,8 +4,8 @@ import pytest
 from layers import sampled
 from vocabulary import source_of
 
-from minifier.failure import Failure, Fingerprint, Kind, Stage, same
-from minifier.failure.fingerprint import diagnostic, native_frames, native_identity, with_native
+from minifier.data.failure import Failure, Fingerprint, Kind, Stage, same
+from minifier.data.failure.fingerprint import diagnostic, native_frames, native_identity, with_native
 
 STACK = """SIGSEGV(11), PID: 7, Thread 7:
  frame #0: c10::FatalSignalHandler::stacktraceSignalHandler(bool) + 0x8f (0x7f0 in /x/libc10.so)

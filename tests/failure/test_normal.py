@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minifier.failure import Fingerprint, Kind, Stage, same
-from minifier.failure.normalise import headline, normalise, share_words, words
-from minifier.failure.quoted_context import without_context
+from minifier.data.failure import Fingerprint, Kind, Stage, same
+from minifier.data.failure.normalise import headline, normalise, share_words, without_context, words
 
 SAME = [
     ("expected 3 arguments, found 17", "expected 4 arguments, found 5"),

@@ -3,8 +3,8 @@
 import pytest
 from vocabulary import source_of
 
-from minifier.capturing.terms import Comparing
-from minifier.failure import Tolerance
+from minifier.capturing.watch import Comparing
+from minifier.data.failure import Tolerance
 
 pytestmark = pytest.mark.timeout(120)
 

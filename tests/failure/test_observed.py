@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minifier.failure.observed import describe, report_at_exit, text
+from minifier.data.failure.observed import describe, report_at_exit, text
 
 
 def caught(work):

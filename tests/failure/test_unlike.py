@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from minifier.failure import Failure, Fingerprint, Frame, Kind, Stage
-from minifier.failure.unlike import advice, unlike
+from minifier.data.failure import Failure, Fingerprint, Frame, Kind, Stage
+from minifier.data.failure.likeness import advice, unlike
 
 SOUGHT = Fingerprint(
     Stage.COMPILE,

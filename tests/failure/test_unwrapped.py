@@ -4,9 +4,9 @@ import inspect
 
 import pytest
 
-from minifier.failure import Frame, Stage, same
-from minifier.failure.fingerprint import failure_of, of_exception, without_wrappers
-from minifier.failure.observed import describe, quotes
+from minifier.data.failure import Frame, Stage, same
+from minifier.data.failure.fingerprint import failure_of, of_exception, without_wrappers
+from minifier.data.failure.observed import describe, quotes
 
 
 def seen(work):

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from minifier.capturing import observer
-from minifier.failure import Fingerprint, Frame, Kind, Stage, same
-from minifier.failure.fingerprint import failure_of, of_exception, was_wrapped, without_wrappers
-from minifier.probe import evaluate
+from minifier.data.failure import Fingerprint, Frame, Kind, Stage, same
+from minifier.data.failure.fingerprint import failure_of, of_exception, was_wrapped, without_wrappers
+from minifier.reduction.probe import evaluate
 
 WRAPPER = "torch._dynamo.exc.BackendCompilerFailed"
 
@@ -44,7 +44,9 @@ def test_whose_frame_it_is(module, is_own):
     assert seen(link((module,))).raising == Frame(module, "lower")
 
 
-@pytest.mark.parametrize("module", ["minifier.probe.run", "torch._dynamo.output_graph", "torch._dynamo.eval_frame"])
+@pytest.mark.parametrize(
+    "module", ["minifier.reduction.probe.run", "torch._dynamo.output_graph", "torch._dynamo.eval_frame"]
+)
 def test_those_who_call_a_backend_are_not_there(module):
     assert seen(link((module,))).raising is None
     assert seen(link(("acme",), (module,))).raising == Frame("acme", "lower")

@@ -7,12 +7,11 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from minifier.case.graph import Ref
-from minifier.case.values import Imported
+from minifier.data.case.graph import Ref
+from minifier.data.case.values import Imported
 from minifier.errors import CannotSave
-from minifier.fx.build import build_graph
-from minifier.fx.read import read_graph
-from minifier.torch_private import LAUNCH, kernel_arguments, kernel_of, numbered_launch
+from minifier.torch_side.fx.graphs import build_graph, read_graph
+from minifier.torch_side.torch_private import LAUNCH, kernel_arguments, kernel_of, numbered_launch
 
 
 class Kernel:

@@ -6,8 +6,8 @@ import inspect
 
 import torch
 
-from minifier.fx.read import read_graph
-from minifier.fx.tensors import TensorFile
+from minifier.torch_side.fx.graphs import read_graph
+from minifier.torch_side.fx.tensors import TensorFile
 
 
 class Model(torch.nn.Module):

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from minifier.case import TensorInput, TensorMeta
-from minifier.case.inputs import Recorded
-from minifier.fx.recorded_values import NotRecorded, RecordedValues, Recorder, make_inputs
-from minifier.fx.tensors import StoredTensors
+from minifier.data.case import TensorInput, TensorMeta
+from minifier.data.case.inputs import Recorded
+from minifier.torch_side.fx.inputs import NotRecorded, RecordedValues, Recorder, make_inputs
+from minifier.torch_side.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(120)
 

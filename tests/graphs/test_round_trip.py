@@ -7,10 +7,9 @@ import pytest
 import torch
 from real_graphs import GRAPHS, fresh
 
-from minifier.case.store import graph_from_text, graph_to_text
-from minifier.fx.build import build_graph
-from minifier.fx.read import read_graph
-from minifier.fx.tensors import StoredTensors, TensorFile
+from minifier.data.case.store import graph_from_text, graph_to_text
+from minifier.torch_side.fx.graphs import build_graph, read_graph
+from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
 
 
 def written_and_read(module, folder):

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from minifier.case import Drawn, TensorInput, TensorMeta
+from minifier.data.case import Drawn, TensorInput, TensorMeta
 from minifier.errors import CannotSave
-from minifier.fx.node_arguments import tensor_meta
-from minifier.fx.recorded_values import RecordedValues, Recorder, make_inputs
-from minifier.fx.tensors import StoredTensors, TensorFile, storage_elements
+from minifier.torch_side.fx.arguments import tensor_meta
+from minifier.torch_side.fx.inputs import RecordedValues, Recorder, make_inputs
+from minifier.torch_side.fx.tensors import StoredTensors, TensorFile, storage_elements
 
 TYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from minifier.errors import CannotSave
-from minifier.fx.names import path_of, resolve
-from minifier.fx.read import read_graph
-from minifier.fx.tensors import TensorFile
+from minifier.torch_side.fx.arguments import path_of, resolve
+from minifier.torch_side.fx.graphs import read_graph
+from minifier.torch_side.fx.tensors import TensorFile
 
 
 def graph_calling(function, *args):

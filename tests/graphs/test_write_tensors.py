@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from minifier.fx.tensors import _CHUNK_BYTES, write_tensors
+from minifier.torch_side.fx.tensors import _CHUNK_BYTES, write_tensors
 
 ROWS = 5 * _CHUNK_BYTES // 8 // 1000  # of a thousand float64: five chunks
 SHAPES = {
@@ -31,7 +31,7 @@ PEAK = """
 import re, sys
 from pathlib import Path
 import torch
-from minifier.fx.tensors import TensorFile
+from minifier.torch_side.fx.tensors import TensorFile
 
 def peak_bytes():
     return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])

@@ -9,8 +9,8 @@ from typing import Any
 
 from vocabulary import source_of
 
-from minifier.case import Level
-from minifier.failure import Aspect, Kind, Stage
+from minifier.data.case import Level
+from minifier.data.failure import Aspect, Kind, Stage
 
 DYNAMO, FORWARD, BACKWARD = "dynamo", "forward", "backward"
 COMPILE, RUN = "compile", "run"

@@ -15,8 +15,8 @@ from cells import BACKWARD, FALLBACK_LOG, Cell, all_cells, cells_of_faults, cell
 from layers import SOAK
 from vocabulary import minified_here
 
-from minifier.case import Level, Symbolic
-from minifier.failure import Kind
+from minifier.data.case import Level, Symbolic
+from minifier.data.failure import Kind
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("processes")]
 KINDS = cells_of_kinds()

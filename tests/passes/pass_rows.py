@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from case_text import graph_of, show
 
-from minifier.case import Case
-from minifier.passes.edits import Pass
-from minifier.passes.table import SIMPLIFICATIONS
+from minifier.data.case import Case
+from minifier.reduction.passes.edits import Pass
+from minifier.reduction.passes.table import SIMPLIFICATIONS
 
 
 def pass_named(name: str) -> Pass:

@@ -4,7 +4,7 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made, names
 
-from minifier.passes.arguments import PASSES
+from minifier.reduction.passes.arguments import PASSES
 
 NORM = """
     x: float32[2, 3]

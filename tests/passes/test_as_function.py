@@ -3,10 +3,10 @@
 from case_text import case_of
 from pass_rows import is_shown
 
-from minifier.case import Scalar, ScalarInput, Symbol, Symbolic
-from minifier.case.as_function import as_function
-from minifier.case.script_floats import floats_in_tensors
-from minifier.case.symbolic_sizes import specialised
+from minifier.data.case import Scalar, ScalarInput, Symbol, Symbolic
+from minifier.data.case.calls import as_function
+from minifier.data.case.expressions import floats_in_tensors
+from minifier.data.case.symbolic_sizes import specialised
 
 NORM = """
 x: float32[4 @ "s0", 3]

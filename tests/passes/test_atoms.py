@@ -5,11 +5,11 @@ import torch
 from case_samples import call, method
 from real_graphs import GRAPHS, compiled_graphs, seeded
 
-from minifier.case import Ref
-from minifier.case.in_place import is_in_place
-from minifier.case.ops import atoms, parents
-from minifier.fx.read import read_graph
-from minifier.fx.tensors import TensorFile
+from minifier.data.case import Ref
+from minifier.data.case.graph import is_in_place
+from minifier.data.case.ops import atoms, parents
+from minifier.torch_side.fx.graphs import read_graph
+from minifier.torch_side.fx.tensors import TensorFile
 
 
 def graph_of(function, *args, **options):

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from case_text import case_of, graph_of, show
 
-from minifier.case.graph import Module
-from minifier.passes.bodies import alike, bodies, body_at, with_body, without_ops
+from minifier.data.case.graph import Module
+from minifier.reduction.passes.operands import alike, bodies, body_at, with_body, without_ops
 
 INNER = "a: float32[2]\nb = torch.sin(a)\nreturn b,"
 MIDDLE = "x: float32[2]\ninner = get_attr(deep_0)\ny = torch.ops.higher_order.wrap(inner, x)\nreturn y,"

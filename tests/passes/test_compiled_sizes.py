@@ -6,12 +6,11 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made
 
-from minifier.case import Call, Drawn, Level, Ones, Symbol, Symbolic, TensorInput
-from minifier.case.as_function import as_function
-from minifier.case.compiled_sizes import as_called, inputs_of, without_other_inputs
-from minifier.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo, specialised
-from minifier.emit.forms import Template, Variant
-from minifier.emit.repro import write_repro
+from minifier.data.case import Call, Drawn, Level, Ones, Symbol, Symbolic, TensorInput
+from minifier.data.case.calls import as_called, as_function, inputs_of, without_other_inputs
+from minifier.data.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo, specialised
+from minifier.repro.emit.forms import Template, Variant
+from minifier.repro.emit.repro import write_repro
 
 TEXT = 'x: float32[8 @ "s0", 3]\ny = torch.tanh(x)\nreturn y,'
 S0 = Symbol("s0", 8, 2)

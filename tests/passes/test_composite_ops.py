@@ -3,8 +3,8 @@
 import pytest
 from case_text import case_of, graph_of, show
 
-from minifier.case import Node, Ref
-from minifier.passes.decompose import in_words_of_torch, with_decomposition
+from minifier.data.case import Node, Ref
+from minifier.reduction.passes.composite import in_words_of_torch, with_decomposition
 
 CASE = """
     x: float32[2]

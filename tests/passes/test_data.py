@@ -6,9 +6,9 @@ import pytest
 from case_samples import meta
 from case_text import case_of
 
-from minifier.case import Drawn, Recorded, Stored, TensorInput, TensorMeta
-from minifier.passes.data import Facts, bounded, data_rows, plain, random, written
-from minifier.passes.resized import reshaped, with_tensors
+from minifier.data.case import Drawn, Recorded, Stored, TensorInput, TensorMeta
+from minifier.reduction.passes.edits import reshaped, with_tensors
+from minifier.reduction.passes.inputs import Facts, bounded, data_rows, plain, random, written
 
 NOTHING = Facts(None, None, None)
 

@@ -9,10 +9,9 @@ from real_graphs import compiled_graphs, fresh, seeded
 from torch._higher_order_ops.while_loop import while_loop
 from torch.utils.checkpoint import checkpoint
 
-from minifier.fx.build import build_graph
-from minifier.fx.read import read_graph
-from minifier.fx.tensors import StoredTensors, TensorFile
-from minifier.passes.inline import calls, has_branches, holds_calls, inlined
+from minifier.reduction.passes.composite import calls, has_branches, holds_calls, inlined
+from minifier.torch_side.fx.graphs import build_graph, read_graph
+from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
 
 X = seeded(4, 4)
 

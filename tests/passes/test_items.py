@@ -6,8 +6,8 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made, pass_named
 
-from minifier.case import Level
-from minifier.failure import Stage
+from minifier.data.case import Level
+from minifier.data.failure import Stage
 
 TOPK = """
     x: float32[4]

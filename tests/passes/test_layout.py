@@ -6,7 +6,7 @@ import pytest
 from case_text import case_of
 from pass_rows import made
 
-from minifier.case import Stored, TensorMeta
+from minifier.data.case import Stored, TensorMeta
 
 
 def strided(*values):

@@ -6,8 +6,8 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made, names, pass_named
 
-from minifier.case import Level, Stored, Symbolic
-from minifier.passes.operands import pruned
+from minifier.data.case import Level, Stored, Symbolic
+from minifier.reduction.passes.operands import pruned
 
 CHAIN = """
     x: float32[2]

@@ -6,9 +6,9 @@ import pytest
 from case_text import case_of, graph_of
 from pass_rows import is_shown
 
-from minifier.case import Drawn, Level, Recorded, ScalarInput, State, Symbolic, TensorInput
-from minifier.case.ops import atoms, parents, with_ops
-from minifier.failure import Stage
+from minifier.data.case import Drawn, Level, Recorded, ScalarInput, State, Symbolic, TensorInput
+from minifier.data.case.ops import atoms, parents, with_ops
+from minifier.data.failure import Stage
 
 
 def groups(text):

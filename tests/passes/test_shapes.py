@@ -6,10 +6,10 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made, names, pass_named
 
-from minifier.case import Adapted, Call, Drawn, Level, Recorded, Stored, TensorInput, TensorMeta
-from minifier.case.earlier_calls import call_of
-from minifier.passes.resized import converted, is_fixed, reshaped, restride, without_dim
-from minifier.passes.sizes import all_sizes, numbers, size_edits, to_number, without_ones
+from minifier.data.case import Adapted, Call, Drawn, Level, Recorded, Stored, TensorInput, TensorMeta
+from minifier.data.case.calls import call_of
+from minifier.reduction.passes.edits import converted, is_fixed, reshaped, restride, without_dim
+from minifier.reduction.passes.sizes import all_sizes, numbers, size_edits, to_number, without_ones
 
 MATMUL = """
     x: float32[4, 6]

@@ -5,11 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minifier.case import Drawn, Recorded, Stored, TensorInput, TensorMeta
-from minifier.case.inputs import Adapted
-from minifier.case.values import contiguous_stride
-from minifier.passes.resized import converted, reshaped, restride, without_dim
-from minifier.passes.sizes import smaller
+from minifier.data.case import Drawn, Recorded, Stored, TensorInput, TensorMeta
+from minifier.data.case.inputs import Adapted
+from minifier.data.case.values import contiguous_stride
+from minifier.reduction.passes.edits import converted, reshaped, restride, without_dim
+from minifier.reduction.passes.sizes import smaller
 
 
 def an_input(shape, stride=None, source=None, dtype="float32"):

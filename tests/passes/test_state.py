@@ -6,7 +6,7 @@ import pytest
 from case_text import case_of
 from pass_rows import made, names
 
-from minifier.case import BackendReference, BackendSource, State
+from minifier.data.case import BackendReference, BackendSource, State
 
 TEXT = "x: float32[2](requires_grad=True)\nn: 5\ny = torch.sin(x)\nreturn y,"
 CONFIG = (("torch._dynamo.config", "verbose", True), ("torch._inductor.config", "verbose", True))

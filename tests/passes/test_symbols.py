@@ -4,12 +4,12 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown
 
-from minifier.case import Case, Scalar, Symbol, Symbolic
-from minifier.case.symbolic_sizes import (
+from minifier.data.case import Case, Scalar, Symbol, Symbolic
+from minifier.data.case.symbolic_sizes import (
     as_dynamo_would,
     specialised,
 )
-from minifier.case.values import Sequence_
+from minifier.data.case.values import Sequence_
 
 
 def dynamos(text, **changes) -> Case:

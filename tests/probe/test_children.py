@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from clock import is_alive, wait_until
 
-from minifier.probe.children import ChildEnd, run_children
-from minifier.probe.life import Limits, tell
 from minifier.process.child import Child, supervise
+from minifier.process.descendants import adopt_orphans, kill_orphans
 from minifier.process.forked_step import run_step
-from minifier.process.orphans import adopt_orphans, kill_orphans
+from minifier.reduction.probe.children import ChildEnd, Limits, run_children, tell
 
 pytestmark = pytest.mark.timeout(60)
 MIB = 2**20

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from vocabulary import Bureau, in_child
 
-from minifier.reduction.first_shown import first_shown
-from minifier.settings import Settings
+from minifier.data.settings import Settings
+from minifier.reduction.check import first_shown
 
 pytestmark = pytest.mark.timeout(100)
 

@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from minifier.failure import Fingerprint, Frame, Kind, Stage, Verdict
-from minifier.probe.children import ChildEnd
-from minifier.probe.verdicts import judge
+from minifier.data.failure import Fingerprint, Frame, Kind, Stage, Verdict
+from minifier.reduction.probe.children import ChildEnd
+from minifier.reduction.probe.verdicts import judge
 
 PLACE = Frame("oddlib.backends", "lower")
 SOUGHT = Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("RuntimeError",), PLACE, PLACE, "no lowering for tanh")

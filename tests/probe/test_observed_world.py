@@ -17,16 +17,15 @@ from vocabulary import in_child, source_of
 
 from minifier.capturing.capture import capture
 from minifier.capturing.script import Program, take_the_place_of
-from minifier.capturing.terms import Comparing, Terms
-from minifier.case.store import load
-from minifier.emit.forms import Template
-from minifier.emit.repro import write_repro
-from minifier.failure import Stage, Tolerance
-from minifier.probe.children import run_children
-from minifier.probe.evaluate import evaluate
-from minifier.probe.life import Limits
-from minifier.probe.prepared_case import prepare_case
-from minifier.verify import Conditions, run_script
+from minifier.capturing.watch import Comparing, Terms
+from minifier.data.case.store import load
+from minifier.data.failure import Stage, Tolerance
+from minifier.reduction.probe.children import Limits, run_children
+from minifier.reduction.probe.evaluate import evaluate
+from minifier.reduction.probe.prepared_case import prepare_case
+from minifier.repro.emit.forms import Template
+from minifier.repro.emit.repro import write_repro
+from minifier.repro.verify import Conditions, run_script
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("soak")]
 

@@ -142,10 +142,10 @@ def report_lines() -> list[str]:
     from case_samples import small_case
     from outcomes import outcome
 
-    from minifier.failure import Failure, Fingerprint, Kind, Stage
-    from minifier.report.markdown import markdown, page
-    from minifier.report.outcome import result_data
-    from minifier.report.sections import report_of
+    from minifier.data.failure import Failure, Fingerprint, Kind, Stage
+    from minifier.repro.report.markdown import markdown, page
+    from minifier.repro.report.outcome import result_data
+    from minifier.repro.report.sections import report_of
 
     lines = []
     for stage in Stage:
@@ -161,8 +161,8 @@ def report_lines() -> list[str]:
 
 def table() -> str:
     """Return what is found of each kind, and the false alarms, as Markdown."""
-    from minifier.report.redact import Redactor
-    from minifier.report.secret_shapes import find_secrets
+    from minifier.repro.report.redact import Redactor
+    from minifier.repro.report.secrets import find_secrets
 
     redactor, found = Redactor({}), dict.fromkeys(KINDS, 0)
     for kind, text, secret in planted():

@@ -9,8 +9,8 @@ import pytest
 from case_samples import small_case
 from outcomes import outcome, text_of
 
-from minifier.case import BackendSource
-from minifier.report.outcome import files_of_backend
+from minifier.data.case import BackendSource
+from minifier.repro.report.outcome import files_of_backend
 
 BACKEND = small_case().backend
 

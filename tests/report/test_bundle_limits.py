@@ -8,15 +8,13 @@ from case_samples import small_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minifier.case import Level
-from minifier.case.store import save
-from minifier.emit.repro import Repro
+from minifier.data.case import Level
+from minifier.data.case.store import save
 from minifier.errors import UsageError
-from minifier.report.blocks import Code, Folded, Items, Report, Section, Table, Text
-from minifier.report.bundle import BundleEntry, plan_bundle, write_bundle
-from minifier.report.finished import Consent, read_finished, write_reports
-from minifier.report.markdown import LIMIT, markdown
-from minifier.report.outcome import Outcome, Status
+from minifier.repro.emit.repro import Repro
+from minifier.repro.report.finished import BundleEntry, Consent, plan_bundle, read_finished, write_bundle, write_reports
+from minifier.repro.report.markdown import LIMIT, Code, Folded, Items, Report, Section, Table, Text, markdown
+from minifier.repro.report.outcome import Outcome, Status
 
 LINES = st.integers(0, 2000).map(lambda count: "\n".join(f"line {number} of it" for number in range(count)))
 BLOCKS = st.one_of(

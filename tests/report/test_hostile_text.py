@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from outcomes import outcome
 
-from minifier.report.blocks import Code, Folded, Items, Report, Section, Table, Text
-from minifier.report.inline import cell, code, inert
-from minifier.report.markdown import markdown, page
-from minifier.report.sections import report_of
+from minifier.repro.report.inline import cell, code, inert
+from minifier.repro.report.markdown import Code, Folded, Items, Report, Section, Table, Text, markdown, page
+from minifier.repro.report.sections import report_of
 
 RENDERER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 LIVE = ("html_inline", "html_block", "link_open", "image", "em_open", "strong_open", "s_open")

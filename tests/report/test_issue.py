@@ -10,11 +10,10 @@ import pytest
 from case_samples import small_case
 from outcomes import outcome
 
-from minifier.case.store import save
-from minifier.report.blocks import Code, Report, Section, Text
-from minifier.report.finished import write_reports
-from minifier.report.issue import Issue, issue_of
-from minifier.report.redact import Redactor
+from minifier.data.case.store import save
+from minifier.repro.report.finished import write_reports
+from minifier.repro.report.markdown import Code, Issue, Report, Section, Text, issue_of
+from minifier.repro.report.redact import Redactor
 
 KEY = "ghp_" + "a1B2c3D4e5F6" * 3
 

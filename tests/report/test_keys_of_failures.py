@@ -3,9 +3,9 @@
 import pytest
 from vocabulary import Bureau, source_of
 
-from minifier.capturing.terms import Comparing
-from minifier.failure import Tolerance
-from minifier.report.duplicate_key import duplicate_key
+from minifier.capturing.watch import Comparing
+from minifier.data.failure import Tolerance
+from minifier.repro.report.outcome import duplicate_key
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("soak")]
 

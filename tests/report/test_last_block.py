@@ -10,10 +10,10 @@ import pytest
 from outcomes import outcome, summed_up
 from rich.console import Console as RichConsole
 
-from minifier.display.console import Console
-from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
-from minifier.report.last_block import last_block, lines_of
-from minifier.report.outcome import Outcome, Status
+from minifier.data.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
+from minifier.flow.cli.console import Console
+from minifier.repro.report.last_block import last_block, lines_of
+from minifier.repro.report.outcome import Outcome, Status
 
 NO_REPRO = {"repro": None, "verification": None, "status": Status.NO_REPRO}
 

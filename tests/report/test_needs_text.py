@@ -8,11 +8,11 @@ import pytest
 from case_samples import small_case
 from outcomes import outcome, summed_up, text_of
 
-from minifier.case import Call
-from minifier.case.graph import EMPTY_GRAPH
-from minifier.passes.data import data_rows
-from minifier.passes.table import DATA, SIMPLIFICATIONS
-from minifier.report.needs_text import sentence_of_freedom, sentences_of_needs
+from minifier.data.case import Call
+from minifier.data.case.graph import EMPTY_GRAPH
+from minifier.reduction.passes.inputs import data_rows
+from minifier.reduction.passes.table import DATA, SIMPLIFICATIONS
+from minifier.repro.report.needs_text import sentence_of_freedom, sentences_of_needs
 
 OPS = {"bypass", "pairs", "merge", "together"}  # whose rejections only repeat that no op can go
 

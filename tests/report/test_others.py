@@ -6,12 +6,12 @@ import pytest
 from layers import SOAK
 from vocabulary import in_child
 
-from minifier.case import Level
-from minifier.case.store import load, save
-from minifier.emit.repro import forms_for, write_repro
-from minifier.settings import Settings
-from minifier.slicing import with_definitions
-from minifier.workflow.reports import run_with_aot_eager
+from minifier.capturing.slicing import with_definitions
+from minifier.data.case import Level
+from minifier.data.case.store import load, save
+from minifier.data.settings import Settings
+from minifier.flow.reports import run_with_aot_eager
+from minifier.repro.emit.repro import forms_for, write_repro
 
 pytestmark = pytest.mark.timeout(120)
 

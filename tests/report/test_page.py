@@ -12,10 +12,10 @@ import pytest
 from case_samples import call, graph, output, placeholder, small_case
 from outcomes import outcome
 
-from minifier.case import Ref
-from minifier.report.history import Probed
-from minifier.report.markdown import page
-from minifier.report.sections import report_of
+from minifier.data.case import Ref
+from minifier.repro.report.history import Probed
+from minifier.repro.report.markdown import page
+from minifier.repro.report.sections import report_of
 
 if TYPE_CHECKING:
     from PIL import Image

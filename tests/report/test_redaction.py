@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 from case_samples import small_case
 
-from minifier.case.store import save
-from minifier.case.variables import is_secret
-from minifier.emit.repro import Repro
-from minifier.report.finished import Consent, read_finished, write_reports
-from minifier.report.outcome import Outcome, Status
-from minifier.report.redact import Redactor
-from minifier.report.secret_constants import without_secret_constants
+from minifier.data.case.state import is_secret
+from minifier.data.case.store import save
+from minifier.repro.emit.repro import Repro
+from minifier.repro.report.finished import Consent, read_finished, write_reports
+from minifier.repro.report.outcome import Outcome, Status
+from minifier.repro.report.redact import Redactor
+from minifier.repro.report.secret_constants import without_secret_constants
 
 TOKEN = "tok-zebra-8841-" + "quagga"
 KEY = "sk-" + "Ab3dEf6hIj9lMn2pQr5t"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from secret_samples import KINDS, LOOKALIKES, ordinary_lines, planted, report_lines
 
-from minifier.report.redact import Redactor
-from minifier.report.secret_shapes import find_secrets
+from minifier.repro.report.redact import Redactor
+from minifier.repro.report.secrets import find_secrets
 
 LINES, FALSE_ALARMS = 2000, 5  # at most so many in so many lines
 FRAGMENT = 8  # characters of a secret that are one themselves

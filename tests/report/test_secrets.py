@@ -5,7 +5,7 @@ import zipfile
 import pytest
 from vocabulary import CASES, Project
 
-from minifier.report.privacy import PRIVATE, note_private, private_as_noted, shareable, without_source
+from minifier.repro.report.privacy import PRIVATE, note_private, private_as_noted, shareable, without_source
 
 pytestmark = pytest.mark.timeout(200)
 

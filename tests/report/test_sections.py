@@ -8,18 +8,17 @@ import pytest
 from case_samples import call, graph, meta, output, placeholder, small_case
 from outcomes import outcome, summed_up, text_of, verified
 
-from minifier.case import BackendSource, Drawn, Level, Ref, Stored, Symbolic, TensorInput
-from minifier.case.serial import pack, unpack
-from minifier.emit.repro import Repro
-from minifier.failure import Aspect, Difference, ElementPair, Failure, Fingerprint, Frame, Kind, Stage
+from minifier.data.case import BackendSource, Drawn, Level, Ref, Stored, Symbolic, TensorInput
+from minifier.data.case.serial import pack, unpack
+from minifier.data.failure import Aspect, Difference, ElementPair, Failure, Fingerprint, Frame, Kind, Stage
 from minifier.reduction.summary import Summary
-from minifier.report.blocks import cut
-from minifier.report.drawing import boxes_of, layers_of
-from minifier.report.duplicate_key import duplicate_key
-from minifier.report.failure_text import duplicates, title_of
-from minifier.report.needs_text import free_aspects
-from minifier.report.outcome import result_data
-from minifier.report.privacy import NOBODYS, shareable_case
+from minifier.repro.emit.repro import Repro
+from minifier.repro.report.failure_text import duplicates, title_of
+from minifier.repro.report.markdown import cut
+from minifier.repro.report.needs_text import free_aspects
+from minifier.repro.report.outcome import duplicate_key, result_data
+from minifier.repro.report.pictures import boxes_of, layers_of
+from minifier.repro.report.privacy import NOBODYS, shareable_case
 
 WRONG = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values")
 

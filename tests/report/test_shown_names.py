@@ -9,12 +9,12 @@ import pytest
 from case_samples import call, graph, meta, output, placeholder, small_case
 from outcomes import finished, summed_up, text_of
 
-from minifier.case import Drawn, Ref, TensorInput
-from minifier.case.source_names import source_names
-from minifier.emit.forms import Template
-from minifier.emit.repro import write_repro
-from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
-from minifier.report.outcome import result_data
+from minifier.data.case import Drawn, Ref, TensorInput
+from minifier.data.case.inputs import source_names
+from minifier.data.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
+from minifier.repro.emit.forms import Template
+from minifier.repro.emit.repro import write_repro
+from minifier.repro.report.outcome import result_data
 
 DIFFERENTIABLE = replace(meta(2, 3), requires_grad=True)
 WEIGHT = "l_self_modules_user_modules_l1_parameters_weight_"

@@ -11,11 +11,9 @@ from search_graphs import transformer
 
 import minifier.search
 from minifier.search import Problem, SearchPhase
-from minifier.search.dataflow import Dataflow
-from minifier.search.masks import atoms_of, mask_of, members, size, within
-from minifier.search.narrow import prefix
-from minifier.search.place import Place, foresee
-from minifier.search.steps import Ask, Done
+from minifier.search.atoms import Dataflow, atoms_of, mask_of, members, size, within
+from minifier.search.phases import prefix
+from minifier.search.walk import Ask, Done, Place, foresee
 
 SETS = st.frozensets(st.integers(0, 300))
 DIAMOND = Dataflow(Problem(((), (0,), (0,), (1, 2), (3,)), ("add",) * 5))

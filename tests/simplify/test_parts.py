@@ -3,7 +3,7 @@
 import pytest
 from vocabulary import Bureau
 
-from minifier.emit.repro import Template, write_repro
+from minifier.repro.emit.repro import Template, write_repro
 
 pytestmark = pytest.mark.timeout(120)
 

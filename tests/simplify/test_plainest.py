@@ -8,8 +8,8 @@ from layers import sampled
 from many_ops import fn
 from vocabulary import Bureau
 
-from minifier.case import Case
-from minifier.emit.repro import Template, write_repro
+from minifier.data.case import Case
+from minifier.repro.emit.repro import Template, write_repro
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minifier.slicing.data_read import data_read, with_literals
+from minifier.capturing.slicing.data_read import data_read, with_literals
 
 HEAD = "import argparse, io, json, os, sys\nfrom pathlib import Path\nimport torch\n"
 

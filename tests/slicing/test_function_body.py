@@ -3,7 +3,7 @@
 import pytest
 from vocabulary import source_of
 
-from minifier.slicing.function_body import (
+from minifier.capturing.slicing.function_body import (
     as_function,
     backend_arguments,
     function_body,

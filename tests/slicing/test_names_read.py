@@ -3,9 +3,9 @@
 import pytest
 from vocabulary import in_child
 
-from minifier.probe.verdicts import seen
-from minifier.slicing.names import missing_names
-from minifier.source.probe import SourceLab
+from minifier.capturing.slicing.module_statements import missing_names
+from minifier.reduction.probe.verdicts import seen
+from minifier.repro.source.probe import SourceLab
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minifier.slicing import Wanted, slice_module
-from minifier.slicing.module_statements import ModuleStatements
+from minifier.capturing.slicing import Wanted, slice_module
+from minifier.capturing.slicing.module_statements import ModuleStatements
 
 NAMES = [f"n{i}" for i in range(8)]
 

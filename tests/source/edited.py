@@ -2,9 +2,8 @@
 
 import textwrap
 
-from minifier.source.located import Located
-from minifier.source.passes import PASSES
-from minifier.source.patches import Patch, patched
+from minifier.repro.source.passes import PASSES
+from minifier.repro.source.patches import Located, Patch, patched
 
 FORMS = ("classes", "tuples", "targets", "aliases", "displays", "returns")
 

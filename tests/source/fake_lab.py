@@ -1,6 +1,6 @@
 """A lab whose texts are judged by a function, without running them."""
 
-from minifier.failure import Verdict
+from minifier.data.failure import Verdict
 
 
 class FakeLab:

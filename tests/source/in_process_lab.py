@@ -19,10 +19,10 @@ from typing import Any
 import torch
 
 from minifier import search
-from minifier.failure import Verdict
-from minifier.slicing.names import missing_names
-from minifier.source.recording import Recorded, instrumented, recording
-from minifier.source.reduce import ReducedSource, reduce_source
+from minifier.capturing.slicing.module_statements import missing_names
+from minifier.data.failure import Verdict
+from minifier.repro.source.reduce import ReducedSource, reduce_source
+from minifier.repro.source.run_source import Recorded, instrumented, recording
 from tests.source.generated_scripts import CHECK, DECOY, MARKED, Call, Fault
 
 FILE = "<script>"

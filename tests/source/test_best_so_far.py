@@ -7,13 +7,13 @@ import signal
 import pytest
 
 from minifier.capturing.script import Program
-from minifier.case import EAGER
+from minifier.data.case import EAGER
+from minifier.data.settings import Settings
 from minifier.process.progress import SILENT
-from minifier.report.history import read_history
-from minifier.settings import Settings
-from minifier.source import reduce, reduce_script
-from minifier.source.passes import SourcePass
-from minifier.source.probe import SourceLab
+from minifier.repro.report.history import read_history
+from minifier.repro.source import reduce, reduce_script
+from minifier.repro.source.passes import SourcePass
+from minifier.repro.source.probe import SourceLab
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("processes")]
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from minifier.probe.children import ChildEnd
-from minifier.source.backend_guard import SameBackends
-from minifier.source.conditions import SameLine, SourceRun
-from minifier.source.own_code import code_text, digest, nested_codes
+from minifier.reduction.probe.children import ChildEnd
+from minifier.repro.source.conditions import SameBackends, SameLine, SourceRun
+from minifier.repro.source.own_code import code_text, digest, nested_codes
 
 SCRIPT = """\
 def helper(x):

@@ -3,9 +3,9 @@
 import contextlib
 
 from minifier import search
-from minifier.failure import Verdict
-from minifier.source.edit_search import EditSearch, PassRow, Stopped, is_readable
-from minifier.source.patches import Patch, Replacement
+from minifier.data.failure import Verdict
+from minifier.repro.source.edit_search import EditSearch, PassRow, Stopped, is_readable
+from minifier.repro.source.patches import Patch, Replacement
 from tests.source.fake_lab import FakeLab
 
 SOURCE = "".join(f"{name}\n" for name in "abcdefghijklmnop")
@@ -118,7 +118,7 @@ def test_the_names_of_functions_that_an_edit_moves_are_known_to_its_probe():
 
 def test_an_edit_that_leads_to_a_source_that_cannot_be_read_is_refused(monkeypatch):
     unreadable = SOURCE.replace("b", "")
-    monkeypatch.setattr("minifier.source.edit_search.is_readable", lambda _, source: source != unreadable)
+    monkeypatch.setattr("minifier.repro.source.edit_search.is_readable", lambda _, source: source != unreadable)
     edits = EditSearch(FakeLab(lambda source: "a" in source), SOURCE, search.Budget())
     edits.run(PassRow("words", lambda located: list(words(located))[1:2]))
     assert edits.source == SOURCE

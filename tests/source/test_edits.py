@@ -2,11 +2,10 @@
 
 import pytest
 
-from minifier.source.located import Located
-from minifier.source.patches import patched
-from minifier.source.plain_values import plain_values
-from minifier.source.recording import instrumented, recording
-from minifier.source.run_facts import RunFacts
+from minifier.repro.source.patches import Located, patched
+from minifier.repro.source.run_facts import RunFacts
+from minifier.repro.source.run_source import instrumented, recording
+from minifier.repro.source.values import plain_values
 from tests.source.edited import FORMS, edited
 
 CALLED_ONCE = ("functions", "imports")

@@ -5,8 +5,8 @@ import pytest
 from vocabulary import run_alone
 
 from minifier.capturing.script import Program
-from minifier.source.modules import with_modules
-from minifier.source.reduce_script import as_run
+from minifier.repro.source.inlining import with_modules
+from minifier.repro.source.reduce_script import as_run
 
 SHAPES = """
 import math

@@ -4,10 +4,10 @@ import textwrap
 
 import pytest
 
-from minifier.fx.script_definitions import FILE
-from minifier.probe.children import ChildEnd
-from minifier.source.conditions import SourceRun
-from minifier.source.own_check import EXIT_LINE, SameCheck, failing_line, said_of_exit
+from minifier.reduction.probe.children import ChildEnd
+from minifier.repro.source.conditions import SourceRun
+from minifier.repro.source.own_check import EXIT_LINE, SameCheck, failing_line, said_of_exit
+from minifier.torch_side.fx.script_objects import FILE
 
 HEAD = """\
 import torch

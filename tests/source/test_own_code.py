@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from minifier.source.own_code import code_text, described, nested_codes
+from minifier.repro.source.own_code import code_text, described, nested_codes
 
 HERE = "script.py"
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from minifier.source.patches import Patch, Replacement, difference, merged, patched
+from minifier.repro.source.patches import Patch, Replacement, difference, merged, patched
 
 
 @pytest.mark.parametrize(

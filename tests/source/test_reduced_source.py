@@ -6,12 +6,11 @@ import libcst as cst
 import pytest
 
 from minifier import search
-from minifier.failure import Verdict
-from minifier.source import reduce
-from minifier.source.passes import SourcePass
-from minifier.source.patches import difference
-from minifier.source.put_value import Changes, applied
-from minifier.source.reduce import reduce_source
+from minifier.data.failure import Verdict
+from minifier.repro.source import reduce
+from minifier.repro.source.passes import SourcePass
+from minifier.repro.source.patches import Changes, applied, difference
+from minifier.repro.source.reduce import reduce_source
 from tests.source.fake_lab import FakeLab
 
 SOURCE = "import os\na = 1\nb = f(a, 2)\nunused = 3\nfail(b, a)  # here\n"

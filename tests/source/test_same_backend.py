@@ -5,11 +5,10 @@ import torch._dynamo  # noqa: F401 - the children inherit it
 from layers import sampled
 from vocabulary import in_child
 
-from minifier.probe.verdicts import seen
-from minifier.source.backend_guard import SameBackends
-from minifier.source.conditions import SourceRun
-from minifier.source.first_runs import KnownRun, first_failure
-from minifier.source.probe import SourceLab
+from minifier.reduction.probe.verdicts import seen
+from minifier.repro.source.conditions import SameBackends, SourceRun
+from minifier.repro.source.probe import SourceLab
+from minifier.repro.source.reduce_script import KnownRun, first_failure
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("processes")]
 

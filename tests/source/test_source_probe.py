@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from vocabulary import in_child
 
-from minifier.failure import Fingerprint, Frame, Kind, Stage, Verdict, same
-from minifier.probe.verdicts import seen
-from minifier.source.probe import SourceLab, write_others
-from minifier.source.run_source import in_eager, seeded
+from minifier.data.failure import Fingerprint, Frame, Kind, Stage, Verdict, same
+from minifier.reduction.probe.verdicts import seen
+from minifier.repro.source.probe import SourceLab, write_others
+from minifier.repro.source.run_source import in_eager, seeded
 
 STANCE = 'import torch; torch.compiler.set_stance("force_eager")'
 FAILING = """

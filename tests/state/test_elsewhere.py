@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from minifier.case.store import load, save
-from minifier.case.values import Imported
+from minifier.data.case.store import load, save
+from minifier.data.case.values import Imported
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -5,8 +5,8 @@ from forked_script import run_forked
 from layers import sampled
 from vocabulary import CASES
 
-from minifier.emit.repro import Template, write_repro
-from minifier.verify import Conditions
+from minifier.repro.emit.repro import Template, write_repro
+from minifier.repro.verify import Conditions
 
 pytestmark = pytest.mark.timeout(200)
 

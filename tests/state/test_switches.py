@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from minifier.capturing.baseline import switches_now
-from minifier.case import State
-from minifier.case.switches import SWITCHES, changed_switches, contexts, implied_config
-from minifier.case.variables import variables
-from minifier.probe.set_state import in_modes, set_globals
+from minifier.capturing.process_state import switches_now
+from minifier.data.case import State
+from minifier.data.case.state import SWITCHES, changed_switches, contexts, implied_config, variables
+from minifier.reduction.probe.prepared_case import in_modes, set_globals
 
 OTHER = {  # a value that each switch does not have by itself
     "deterministic_algorithms": "warn", "utils.deterministic.fill_uninitialized_memory": False,

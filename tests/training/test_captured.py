@@ -5,8 +5,8 @@ import torch
 from scripts_of_training import HEAD, one_step
 from vocabulary import source_of
 
-from minifier.case.store import load
-from minifier.fx.tensors import StoredTensors
+from minifier.data.case.store import load
+from minifier.torch_side.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -6,16 +6,16 @@ import pytest
 from scripts_of_training import HEAD, OPS, one_step
 from vocabulary import Lines, in_child, source_of
 
-from minifier.case import Drawn
-from minifier.case.run_folder import RunFolder
-from minifier.case.store import load
-from minifier.process.phase_clock import PhaseClock
+from minifier.data.case import Drawn
+from minifier.data.case.run_folder import RunFolder
+from minifier.data.case.store import load
+from minifier.data.settings import Settings
+from minifier.flow.attempt import Attempt, Run
+from minifier.flow.keep_case import keep_case
+from minifier.flow.reduction import limited
+from minifier.flow.run import reduced as reduce_case
+from minifier.process.progress import PhaseClock
 from minifier.reduction.summary import Summary
-from minifier.settings import Settings
-from minifier.workflow.attempt import Attempt, Run
-from minifier.workflow.keep_case import keep_case
-from minifier.workflow.reduction import limited
-from minifier.workflow.run import reduced as reduce_case
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -11,7 +11,7 @@ from layers import sampled
 from screens import in_a_terminal
 from vocabulary import tree
 
-from minifier.workflow.foreign_code import foreign_code_in
+from minifier.flow.foreign_code import foreign_code_in
 
 pytestmark = pytest.mark.timeout(150)
 

@@ -11,14 +11,23 @@ import pytest
 from case_samples import call, graph, output, placeholder, small_case
 
 from minifier.capturing.script import Program
-from minifier.case import BackendReference, BackendSource, Call, Ref, Script, State
-from minifier.case.made_here import MARK, forget_key, is_made_here, key_file, mark_of_repro, marked, why_no_key
-from minifier.case.store import CASE, GRAPH, is_own, load, save
-from minifier.case.values import SourceExpression
-from minifier.failure.difference import Tolerance
-from minifier.workflow.foreign_code import foreign_code_in, foreign_code_of, shown
-from minifier.workflow.interrupted_runs import RUN_FILE, Asked, asked_there, is_own_run, note_run
-from minifier.workflow.leftovers import SOURCE, is_own_source, keep_source, kept_source
+from minifier.data.case import BackendReference, BackendSource, Call, Ref, Script, State
+from minifier.data.case.files import MARK, forget_key, is_made_here, key_file, mark_of_repro, marked, why_no_key
+from minifier.data.case.store import CASE, GRAPH, is_own, load, save
+from minifier.data.case.values import SourceExpression
+from minifier.data.failure.kinds import Tolerance
+from minifier.flow.folders import (
+    RUN_FILE,
+    SOURCE,
+    Asked,
+    asked_there,
+    is_own_run,
+    is_own_source,
+    keep_source,
+    kept_source,
+    note_run,
+)
+from minifier.flow.foreign_code import foreign_code_in, foreign_code_of, shown
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 from failing_scripts import ONE_OP
 
-from minifier.workflow.foreign_code import foreign_code_in, foreign_code_of
+from minifier.flow.foreign_code import foreign_code_in, foreign_code_of
 
 pytestmark = pytest.mark.timeout(200)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from clock import is_alive, wait_until
 
-from minifier.failure import Fingerprint, Kind, Stage
+from minifier.data.failure import Fingerprint, Kind, Stage
 from minifier.process.descriptors import close_for_scripts
 from minifier.process.interpreters import Interpreters
-from minifier.process.memory import cores
-from minifier.verify import Conditions, verify
+from minifier.process.machine import cores
+from minifier.repro.verify import Conditions, verify
 
 pytestmark = [
     pytest.mark.timeout(120),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from minifier.failure import Fingerprint, Kind, Stage
+from minifier.data.failure import Fingerprint, Kind, Stage
 from minifier.process.interpreters import Interpreters
-from minifier.verify import Conditions, verify
+from minifier.repro.verify import Conditions, verify
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("processes")]
 FAILS, PASSES = 'raise ValueError("as it is sought")\n', "print(1)\n"

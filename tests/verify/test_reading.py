@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from minifier.failure import Aspect, Fingerprint, Kind, Stage, same
-from minifier.failure.observed import describe, text
-from minifier.verify import Conditions, run_script
-from minifier.verify.shown_failure import End, failure_shown
+from minifier.data.failure import Aspect, Fingerprint, Kind, Stage, same
+from minifier.data.failure.observed import describe, text
+from minifier.repro.verify import Conditions, run_script
+from minifier.repro.verify.verdict import End, failure_shown
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
 

@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.verify import Conditions, verdict, verify
-from minifier.verify.interpreter import ScriptRun
+from minifier.data.failure import Failure, Fingerprint, Kind, Stage
+from minifier.repro.verify import Conditions, verdict, verify
+from minifier.repro.verify.verdict import ScriptRun
 
 SOUGHT = Failure(Fingerprint(Stage.RUN, Kind.EXCEPTION, ("ValueError",)), "ValueError", "as it is sought")
 SHOWN = ScriptRun(1, SOUGHT, "", 1.0)

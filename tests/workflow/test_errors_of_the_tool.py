@@ -8,14 +8,14 @@ from case_samples import small_case
 from layers import SOAK
 from vocabulary import minified_here
 
-from minifier.case import Level
-from minifier.case.run_folder import RunFolder
-from minifier.case.store import load, save
+from minifier.data.case import Level
+from minifier.data.case.run_folder import RunFolder
+from minifier.data.case.store import load, save
+from minifier.data.settings import Settings
 from minifier.errors import MachineFailed, NoRepro, NothingToReduce, StoppedAtOnce, StoppedEarly, ToolFailed
-from minifier.settings import Settings
-from minifier.workflow import reduction, repro_search
-from minifier.workflow.attempt import Attempt, Reduced, Run
-from minifier.workflow.reduction import reduce_changed
+from minifier.flow import reduction, repro_search
+from minifier.flow.attempt import Attempt, Reduced, Run
+from minifier.flow.reduction import reduce_changed
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -61,8 +61,8 @@ def test_a_changed_case_stays_if_it_could_be_reduced(attempt, monkeypatch):
 PHASES = {
     "check": ("minifier.reduction.reduce_case.check", "stopped"),
     "op search": ("minifier.reduction.reduce_case.reduce_ops", "stopped"),
-    "verify": ("minifier.workflow.repro_search.verify", "reduced"),
-    "report": ("minifier.report.finished.report_of", "reduced"),
+    "verify": ("minifier.flow.repro_search.verify", "reduced"),
+    "report": ("minifier.repro.report.finished.report_of", "reduced"),
 }
 SCRIPT = """
 import torch
@@ -118,8 +118,8 @@ def test_an_error_in_one_form_of_repro_leaves_the_others(script, tmp_path, monke
 
 @pytest.mark.timeout(200)
 def test_a_repro_that_cannot_be_verified_is_kept(script, tmp_path, monkeypatch):
-    monkeypatch.setattr("minifier.workflow.repro_search.verify", broken)
-    monkeypatch.setattr("minifier.workflow.whole_script.verify", broken)
+    monkeypatch.setattr("minifier.flow.repro_search.verify", broken)
+    monkeypatch.setattr("minifier.flow.whole_script.verify", broken)
     done = minified_here(script, tmp_path, verify=1)
     out = tmp_path / "out"
     assert done.status.value == "no-repro" and "tanh" in (out / "unverified.py").read_text()
@@ -128,7 +128,7 @@ def test_a_repro_that_cannot_be_verified_is_kept(script, tmp_path, monkeypatch):
 
 @pytest.mark.timeout(200)
 def test_an_error_before_the_first_probe_of_a_script_keeps_the_script(script, tmp_path, monkeypatch):
-    monkeypatch.setattr("minifier.source.reduce_script.first_failure", broken)
+    monkeypatch.setattr("minifier.repro.source.reduce_script.first_failure", broken)
     done = minified_here(script, tmp_path, verify=1, level="source")
     out = tmp_path / "out"
     assert done.status.value == "no-repro" and "in broken" in (out / "report.md").read_text()
@@ -137,7 +137,7 @@ def test_an_error_before_the_first_probe_of_a_script_keeps_the_script(script, tm
 
 @pytest.mark.timeout(200)
 def test_an_error_in_the_reduction_of_a_script_leaves_a_verified_one(script, tmp_path, monkeypatch):
-    monkeypatch.setattr("minifier.source.reduce_script.reduce_source", broken)
+    monkeypatch.setattr("minifier.repro.source.reduce_script.reduce_source", broken)
     done = minified_here(script, tmp_path, verify=1, level="source")
     assert done.status.value == "stopped" and done.verified == (1, 1)
     assert "in broken" in (tmp_path / "out" / "report.md").read_text()

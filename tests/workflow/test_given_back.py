@@ -8,15 +8,14 @@ import threading
 
 import pytest
 
-from minifier.probe.children import run_children
-from minifier.probe.life import Limits
+from minifier.data.settings import Settings
+from minifier.flow.machine import prepared
 from minifier.process.child import Child, supervise
+from minifier.process.descendants import kill_orphans, orphans_adopted
 from minifier.process.interpreters import Interpreters
 from minifier.process.interrupts import uninterrupted
-from minifier.process.orphans import kill_orphans, orphans_adopted
 from minifier.process.progress import SILENT
-from minifier.settings import Settings
-from minifier.workflow.machine import prepared
+from minifier.reduction.probe.children import Limits, run_children
 
 pytestmark = pytest.mark.timeout(100)
 

@@ -1,6 +1,6 @@
 """A wrong result of a backend that no other process can have: the ops are named all the same."""
 
-from minifier.case.store import load
+from minifier.data.case.store import load
 
 SCRIPT = """
 import threading

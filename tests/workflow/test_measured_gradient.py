@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from case_samples import small_case
 
-from minifier.emit.repro import Repro
-from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
-from minifier.workflow.repro_search import with_measured_gradient
+from minifier.data.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
+from minifier.flow.repro_search import with_measured_gradient
+from minifier.repro.emit.repro import Repro
 
 TEXT = "x = 1.5\n\n# wrong-result: gradient of w is off from eager's by {}\n# torch 2.13.0\n"
 SHOWN = "Tensor-likes are not close!\n\nGreatest absolute difference: 0.29342 at index (0,) (up to 1e-05 allowed)\n"

@@ -13,10 +13,10 @@ import torch._functorch.aot_autograd
 import torch._inductor  # noqa: F401
 from vocabulary import in_child
 
-from minifier import torch_private  # noqa: F401 - which declares them
-from minifier.cli.entry import command_line
-from minifier.interfaces import declared
-from minifier.interfaces.declared import EVERYTHING, InterfaceState
+from minifier.flow.cli.entry import command_line
+from minifier.torch_side import interfaces as declared
+from minifier.torch_side import torch_private  # noqa: F401 - which declares them
+from minifier.torch_side.interfaces import EVERYTHING, InterfaceState
 
 pytestmark = [pytest.mark.usefixtures("soak"), pytest.mark.timeout(300)]
 
@@ -85,8 +85,8 @@ EACH_IMPORTED_NAME = """
     import torch._functorch.aot_autograd
     import torch._higher_order_ops.triton_kernel_wrap
 
-    from minifier.cli.entry import command_line
-    from minifier.workflow.findings import imported
+    from minifier.flow.cli.entry import command_line
+    from minifier.flow.findings import imported
 
 
     def without(place):
@@ -103,7 +103,7 @@ EACH_IMPORTED_NAME = """
 
     places = [row.interface for row in imported()]
     places = [place for place in places if place.replace(":", ".") not in sys.modules]
-    assert "minifier.torch_private" not in sys.modules and len(places) > 30
+    assert "minifier.torch_side.torch_private" not in sys.modules and len(places) > 30
     for place in places:
         if os.fork() == 0:
             status = 1

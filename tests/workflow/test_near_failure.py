@@ -2,7 +2,7 @@
 
 import pytest
 
-from minifier.case.store import load
+from minifier.data.case.store import load
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("processes")]
 

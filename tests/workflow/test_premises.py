@@ -8,20 +8,20 @@ from case_samples import small_case
 from vocabulary import Lines, source_of
 
 from minifier.capturing.script import Program
-from minifier.case import Call, Level, Ones
-from minifier.case.run_folder import RunFolder
-from minifier.case.store import load, save
-from minifier.case.symbolic_sizes import goes_through_dynamo, specialised
+from minifier.data.case import Call, Level, Ones
+from minifier.data.case.run_folder import RunFolder
+from minifier.data.case.store import load, save
+from minifier.data.case.symbolic_sizes import goes_through_dynamo, specialised
+from minifier.data.settings import Settings
 from minifier.errors import NoRepro, OtherMessage, StoppedEarly
-from minifier.process.phase_clock import PhaseClock
-from minifier.reduction.first_shown import FirstShown
+from minifier.flow import premises as module
+from minifier.flow import reduction
+from minifier.flow.attempt import Attempt, Reduced, Run
+from minifier.flow.folders import Asked
+from minifier.flow.premises import premises, reduce_from_premises
+from minifier.process.progress import PhaseClock
+from minifier.reduction.check import FirstShown
 from minifier.reduction.summary import Summary
-from minifier.settings import Settings
-from minifier.workflow import premises as module
-from minifier.workflow import reduction
-from minifier.workflow.attempt import Attempt, Reduced, Run
-from minifier.workflow.interrupted_runs import Asked
-from minifier.workflow.premises import premises, reduce_from_premises
 
 pytestmark = pytest.mark.timeout(60)
 

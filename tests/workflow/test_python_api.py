@@ -14,10 +14,10 @@ from vocabulary import Lines, in_child
 from warm_command import warm_python
 
 import minifier
-from minifier.case.store import load
+from minifier.data.case.store import load
+from minifier.data.settings import Settings
 from minifier.errors import NoRepro, NothingToReduce, UsageError
-from minifier.settings import Settings
-from minifier.workflow.interrupted_runs import is_running
+from minifier.flow.folders import is_running
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -102,10 +102,10 @@ def test_two_runs_in_one_process(scripts, tmp_path):
 
 @pytest.mark.usefixtures("processes")
 def test_the_ray_part_is_imported_only_for_a_cluster(tmp_path):
-    source = "import sys, minifier.workflow.run as run; print(*sys.modules)"
+    source = "import sys, minifier.flow.run as run; print(*sys.modules)"
     done = warm_python("-c", source, folder=tmp_path, environment={"PATH": os.defpath})
-    assert "minifier.workflow.run" in done.stdout.split(), done.stderr
-    assert not [name for name in done.stdout.split() if name.startswith(("minifier.cluster", "ray"))]
+    assert "minifier.flow.run" in done.stdout.split(), done.stderr
+    assert not [name for name in done.stdout.split() if name.startswith(("minifier.reduction.cluster", "ray"))]
 
 
 def test_a_folder_that_is_not_empty_is_refused_before_anything_runs(scripts, tmp_path):

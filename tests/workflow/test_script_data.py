@@ -4,7 +4,7 @@ without a repro."""
 import pytest
 
 from minifier.capturing.script import Program
-from minifier.workflow.script_data import literals_of
+from minifier.flow.whole_script import literals_of
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("processes")]
 

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from minifier.failure import Failure, Fingerprint, Frame, Kind, Stage
-from minifier.settings import Settings
-from minifier.source.first_runs import shows_failure_of_call
-from minifier.source.reduce_script import ReducedScript
-from minifier.workflow.whole_script import time_limit
+from minifier.data.failure import Failure, Fingerprint, Frame, Kind, Stage
+from minifier.data.settings import Settings
+from minifier.flow.whole_script import time_limit
+from minifier.repro.source.reduce_script import ReducedScript, shows_failure_of_call
 
 FAILURE = Failure(Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("ValueError",)), "ValueError", "no", "")
 

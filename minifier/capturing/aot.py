@@ -1,0 +1,201 @@
+"""Calls of compilers behind AOTAutograd and AOTInductor, observed as calls of a backend."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from minifier.capturing.backend_calls import AotGraph
+from minifier.capturing.graph_record import Record
+from minifier.capturing.object_source import option
+from minifier.capturing.script import AOT_INDUCTOR
+from minifier.data.case import BackendReference, BackendSource
+from minifier.data.failure import Stage
+from minifier.data.templates import template_source
+from minifier.errors import CannotSave
+from minifier.torch_side.torch_private import (
+    BACKWARD,
+    INFERENCE,
+    backward_arguments,
+    copied_graph,
+    inputs_written_to,
+    is_failure,
+    module_of_export,
+    observe_aot_compilers,
+)
+
+if TYPE_CHECKING:
+    from minifier.capturing.observer import Observer
+
+
+@dataclass(slots=True)
+class _SplitGraph:
+    """A Dynamo graph that AOTAutograd splits, and its backward graph once that is compiled."""
+
+    forward: Record
+    backward: Record | None = None
+
+
+class AotObserver:
+    """The hook around AOTAutograd's compilers; each backward graph gets its own number, above its forward's."""
+
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+        self.end = observe_aot_compilers(self.begin, self.compiling, self.running)
+
+    def begin(self) -> _SplitGraph | None:
+        """Return the state for the graph whose backend calls AOTAutograd, or None outside a backend call."""
+        call = self.observer.mine.call
+        return _SplitGraph(call.record) if call is not None and call.record.forward is None else None
+
+    def _is_watching(self, pair: _SplitGraph | None) -> bool:
+        # Autograd runs a comparison's backward pass in its own threads, unknown to the observer's thread state.
+        return pair is not None and self.observer.is_watching and not pair.forward.comparing
+
+    def compiling(
+        self,
+        pair: _SplitGraph | None,
+        part: str,
+        gm: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        call: Callable[[], Any],
+    ) -> Any:
+        """Run a compiler; a backward graph is saved before, like Dynamo's graphs."""
+        if pair is None or not self._is_watching(pair):
+            return call()
+        if part != BACKWARD:
+            return self._compiling_forward(pair.forward, gm, part == INFERENCE, call)
+        observer = self.observer
+        observer.count += 1
+        pair.backward = record = Record(observer, observer.count, gm, inputs, AotGraph(pair.forward))
+        arguments = backward_arguments()
+        real_inputs = inputs if arguments is None else arguments
+        return observer.around_compile(record, Stage.BACKWARD_COMPILE, real_inputs, call)
+
+    def _compiling_forward(
+        self, forward: Record, gm: torch.fx.GraphModule, inference: bool, call: Callable[[], Any]
+    ) -> Any:
+        """Run the forward compiler, and save the ATen graph on failure; Dynamo's graph is already saved."""
+        graph: torch.fx.Graph | None = None
+        with forward.undisturbed():
+            graph = copied_graph(gm)
+        try:
+            return call()
+        except BaseException as error:
+            if graph is not None and is_failure(error):
+                with forward.undisturbed():
+                    forward.keep_aten(torch.fx.GraphModule(gm, graph), inference, error)
+            raise
+
+    def running(self, pair: _SplitGraph, args: list[Any], call: Callable[[], Any]) -> Any:
+        """Run a compiled backward."""
+        if pair.backward is None or not self._is_watching(pair):
+            return call()
+        return self.observer.around_run(pair.backward, Stage.BACKWARD_RUN, args, call)
+
+
+def program_definition() -> str:
+    """Return the source of the AOTInductor backend, as in a repro."""
+    return template_source(AOT_INDUCTOR)
+
+
+def reference_to(configs: dict[str, Any] | None) -> BackendReference:
+    """Return the reference to AOTInductor with this configuration."""
+    try:
+        options = None if configs is None else {str(key): option(value) for key, value in configs.items()}
+    except CannotSave as error:
+        return BackendReference(AOT_INDUCTOR, BackendSource.NONE, reason=f"of what it is given: {error}")
+    return BackendReference(AOT_INDUCTOR, BackendSource.DEFINED, AOT_INDUCTOR, options=options, names=(AOT_INDUCTOR,))
+
+
+def with_tensors_as_inputs(gm: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
+    """Turn the module's own tensors into the first inputs of its graph, as Dynamo does; return module and tensors."""
+    graph = torch.fx.Graph()
+    held: dict[str, torch.Tensor] = {}
+    inputs: dict[str, torch.fx.Node] = {}
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    for node in gm.graph.find_nodes(op="get_attr"):
+        target = str(node.target)
+        value = operator.attrgetter(target)(gm)
+        if isinstance(value, torch.Tensor):
+            if target not in held:
+                held[target], inputs[target] = value, _placeholder(graph, re.sub(r"\W", "_", f"p_{target}"))
+                inputs[target].meta["example_value"] = value
+            copies[node] = inputs[target]
+    for node in gm.graph.nodes:
+        if node.op == "placeholder":
+            copies[node] = _placeholder(graph, node.name)
+            copies[node].meta = dict(node.meta)
+        elif node not in copies:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    return torch.fx.GraphModule(gm, graph), list(held.values())
+
+
+def _placeholder(graph: torch.fx.Graph, name: str) -> torch.fx.Node:
+    """Add an input whose argument gets the node's name, which is unique in the graph."""
+    node = graph.placeholder(name)
+    node.target = node.name
+    return node
+
+
+@dataclass(frozen=True, slots=True)
+class _ExportedProgram:
+    """A compiled exported program: its own tensors (`held`), and the example inputs of its export.
+
+    A package has copies of the held tensors. If the package `changes` its copies, no comparison can call it again.
+    """
+
+    record: Record
+    held: list[torch.Tensor]
+    inputs: list[Any]
+    changes: bool
+
+    def arguments(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
+        """Build the graph's arguments from the given tensors; other inputs keep their exported values."""
+        remaining = iter(tensors)
+        return [*self.held, *(next(remaining) if isinstance(item, torch.Tensor) else item for item in self.inputs)]
+
+
+class ExportedObserver:
+    """The hooks of `observe_aot_inductor`."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._compiled: dict[str, _ExportedProgram] = {}
+
+    def compiling(
+        self, program: torch.export.ExportedProgram, configs: dict[str, Any] | None, call: Callable[[], Any]
+    ) -> Any:
+        """Observe the compilation of a program."""
+        if not self._observer.is_watching:
+            return call()
+        try:
+            gm, inputs = module_of_export(program)
+            gm, held = with_tensors_as_inputs(gm)
+            names = [node.name for node in gm.graph.find_nodes(op="placeholder")]
+            changes = not inputs_written_to(gm).isdisjoint(names[: len(held)])
+        except Exception:  # noqa: BLE001 - the script continues as without minify
+            return call()
+        arguments = [*held, *inputs]
+        record = self._observer.record(gm, arguments, lambda: (reference_to(configs), program_definition()))
+        path = self._observer.around_compile(record, Stage.COMPILE, arguments, call)
+        if isinstance(path, (str, os.PathLike)):
+            self._compiled[os.path.realpath(path)] = _ExportedProgram(record, held, inputs, changes)
+        return path
+
+    def loaded(self, path: str, run: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return an observed replacement of `run` for a package whose compilation was observed; else None."""
+        program = self._compiled.get(os.path.realpath(path))
+        if program is None:
+            return None
+        positions = [len(program.held) + i for i, item in enumerate(program.inputs) if isinstance(item, torch.Tensor)]
+        observed = self._observer.observed(
+            program.record, lambda *args: run(*(args[i] for i in positions)), compares=not program.changes
+        )
+        return lambda *tensors: observed(*program.arguments(tensors))

@@ -1,0 +1,221 @@
+"""The definitions and imports that a Case needs from its script."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import libcst as cst
+from libcst import matchers as m
+from libcst.metadata import BuiltinScope, FunctionScope, GlobalScope, MetadataWrapper, Scope, ScopeProvider
+
+from minifier.capturing.slicing.data_read import with_literals
+from minifier.capturing.slicing.module_statements import ModuleStatements, free_names
+from minifier.capturing.slicing.slices import Wanted, slice_module
+from minifier.data.case import BackendSource, Case, Graph
+from minifier.data.case.literals import imported_paths, names_in, script_names
+
+
+def _paths(graph: Graph) -> Iterator[str]:
+    """Yield the importable paths in the graph and its subgraphs."""
+    for node in graph.nodes:
+        if node.op == "call_function":
+            yield node.target
+        yield from imported_paths((node.args, node.kwargs))
+    for module in graph.modules.values():
+        if module.graph is not None:
+            yield from _paths(module.graph)
+
+
+def _ops_of_graph(graph: Graph) -> set[str]:
+    ops = [path.removeprefix("torch.ops.").split(".") for path in _paths(graph) if path.startswith("torch.ops.")]
+    return {f"{segments[0]}::{segments[1]}" for segments in ops if len(segments) > 1}
+
+
+def _wanted(case: Case, until: int | None) -> Wanted:
+    ops = {op for graph in case.graphs for op in _ops_of_graph(graph)}
+    values = [case.backend.options, *(value for _, _, value in case.state.config)]
+    names = [
+        *case.backend.names,
+        *script_names(values),
+        *names_in(path for graph in case.graphs for path in _paths(graph)),
+    ]
+    return Wanted(names, [op for op in case.script.ops if op in ops], until)
+
+
+def with_definitions(case: Case, source: str, literals: Mapping[str, str] = MappingProxyType({})) -> Case:
+    """Add the definitions that the Case needs from its script. The Case is unchanged if the source is not Python.
+
+    `literals` are put in the place of data that the definitions read.
+    """
+    try:
+        case = _with_backend(case, source)
+        wanted = _wanted(case, case.script.line or None)
+        given = ModuleStatements(case.definitions).statements if case.definitions else ()
+        defined = {name for statement in given for name in statement.binds}
+        read = sorted({name for statement in given for name in statement.unbound})
+        wanted = replace(wanted, names=[name for name in (*wanted.names, *read) if name not in defined])
+        if not wanted.names and not wanted.ops:
+            return case
+        definitions = "\n".join(filter(None, (slice_module(source, wanted), case.definitions)))
+        folders = {*case.backend.folders, *folders_imported_from(definitions, case.script.path)}
+        backend = replace(case.backend, folders=tuple(sorted(folders)))
+        return _with_literals(replace(case, definitions=definitions, backend=backend), literals)
+    except cst.ParserSyntaxError:  # the script ran, so its file was edited since
+        return case
+
+
+def _with_literals(case: Case, literals: Mapping[str, str]) -> Case:
+    """Put literals in the place of data that the definitions or the backend's expression read."""
+    if not literals:
+        return case
+    # With the definitions ahead of it the expression's names are known.
+    whole = with_literals(f"{case.definitions}\n{case.backend.expression}\n", literals)
+    *body, last = cst.parse_module(whole).body
+    expression = cst.Module([last]).code.strip()
+    backend = case.backend
+    if expression != backend.expression:
+        names = tuple(name for name in backend.names if re.search(rf"\b{name}\b", expression))
+        backend = replace(backend, expression=expression, names=names)
+    case = replace(case, definitions=cst.Module(body).code, backend=backend)
+    return replace(case, definitions=definitions_left(case))
+
+
+def folders_imported_from(source: str, path: Sequence[str]) -> list[str]:
+    """Return the folders of `path` that hold a module imported by the source."""
+    tops = imported_tops(source)
+    return [f for f in path if any(Path(f, top).is_dir() or Path(f, f"{top}.py").is_file() for top in tops)]
+
+
+def imported_tops(source: str) -> set[str]:
+    """Return the top-level names of the modules that the source imports."""
+    nodes = list(ast.walk(ast.parse(source)))
+    modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    return {name.partition(".")[0] for name in modules}
+
+
+def _with_backend(case: Case, source: str) -> Case:
+    """Use the script's own expression for a backend that the script constructs."""
+    backend = case.backend
+    if not backend.made_by:
+        return case
+    match = backend_expression(source, backend.made_by)
+    if match is None:
+        return case
+    expression, names = match
+    if backend.expression and not _may_construct(expression, backend.expression):
+        return case
+    defined = replace(backend, reach=BackendSource.DEFINED, expression=expression, imports=(), names=names, reason="")
+    return replace(case, backend=defined)
+
+
+def _may_construct(script_text: str, captured_text: str) -> bool:
+    """Return whether the script's expression may have constructed the captured object.
+
+    The expression must contain the captured object's constants, and read no further variables.
+    """
+    of_script, captured = ast.parse(script_text, mode="eval"), ast.parse(captured_text, mode="eval")
+    return _names(of_script) <= _names(captured) and _constants(captured) <= _constants(of_script)
+
+
+def _names(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def _constants(tree: ast.AST) -> set[str]:
+    return {repr(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+
+
+def names_bound(definitions: str) -> set[str]:
+    """Return the names that the definitions bind, imports included."""
+    return {name for statement in ModuleStatements(definitions).statements for name in statement.binds}
+
+
+def definitions_left(case: Case) -> str:
+    """Return the definitions that the Case still needs after its graph became smaller."""
+    return slice_module(case.definitions, _wanted(case, None)) if case.definitions else ""
+
+
+class _BackendArguments(cst.CSTVisitor):
+    METADATA_DEPENDENCIES = (ScopeProvider,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: list[tuple[cst.BaseExpression, Scope]] = []
+
+    def visit_Arg(self, node: cst.Arg) -> None:
+        scope = self.get_metadata(ScopeProvider, node.value, None)
+        if node.keyword is not None and node.keyword.value == "backend" and isinstance(scope, Scope):
+            self.values.append((node.value, scope))
+
+
+def _backend_expressions(wrapper: MetadataWrapper) -> list[tuple[cst.BaseExpression, Scope]]:
+    """Return the backend arguments; a local variable that is assigned once stands for its value."""
+    arguments = _BackendArguments()
+    wrapper.visit(arguments)
+    return [(_assigned_value(value, scope, wrapper.module) or value, scope) for value, scope in arguments.values]
+
+
+def _assigned_value(name: cst.BaseExpression, scope: Scope, module: cst.Module) -> cst.BaseExpression | None:
+    if not isinstance(name, cst.Name) or not isinstance(scope, FunctionScope):
+        return None
+    assigned = m.Assign(targets=[m.ZeroOrMore(), m.AssignTarget(target=m.Name(name.value)), m.ZeroOrMore()])
+    nodes = {node for function in m.findall(module, m.FunctionDef()) for node in m.findall(function, assigned)}
+    values = [node.value for node in nodes if isinstance(node, cst.Assign)]
+    return values[0] if len(values) == 1 else None
+
+
+def backend_expression(source: str, made_by: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return (expression, its names of the module) for the backend made by the function or class `made_by`.
+
+    `<lambda>` stands for a lambda. None unless a single expression fits and reads only names of the module. Raises
+    libcst.ParserSyntaxError for source that is not Python.
+    """
+    wrapper = MetadataWrapper(cst.parse_module(source))
+    names_of: dict[str, tuple[str, ...]] = {}
+    for expression, scope in _backend_expressions(wrapper):
+        text = wrapper.module.code_for_node(expression)
+        fits = "lambda" in text if made_by == "<lambda>" else re.search(rf"\b{re.escape(made_by)}\b", text) is not None
+        names = free_names(f"({text})")
+        if fits and all(_is_global(name, scope) for name in names):
+            names_of[text] = tuple(sorted(name for name in names if not _is_builtin(name, scope)))
+    return next(iter(names_of.items())) if len(names_of) == 1 else None
+
+
+def _is_builtin(name: str, scope: Scope) -> bool:
+    return any(isinstance(assignment.scope, BuiltinScope) for assignment in scope[name])
+
+
+def _is_global(name: str, scope: Scope) -> bool:
+    scopes = [assignment.scope for assignment in scope[name]]
+    return bool(scopes) and all(isinstance(defining, (GlobalScope, BuiltinScope)) for defining in scopes)
+
+
+def import_lines(source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return (imports of names that the script never reads, all imports), each in the script's order.
+
+    An import of an unread name is there for its effect, like a patch or a registration. Only statements of the module
+    itself count, without relative imports. Raises SyntaxError for source that is not Python.
+    """
+    module = ast.parse(source)
+    reads = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
+    effects: dict[str, None] = {}
+    every: dict[str, None] = {}
+    for statement in module.body:
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)) or _is_future(statement):
+            continue
+        for alias in statement.names:
+            line = ast.unparse(type(statement)(**{**vars(statement), "names": [alias]}))
+            every[line] = None
+            if (alias.asname or alias.name.partition(".")[0]) not in reads:
+                effects[line] = None
+    return tuple(effects), tuple(every)
+
+
+def _is_future(statement: ast.Import | ast.ImportFrom) -> bool:
+    return isinstance(statement, ast.ImportFrom) and (statement.module == "__future__" or statement.level > 0)

@@ -1,0 +1,1 @@
+"""Plain data: Cases, failures, settings, errors, names of torch. Knows neither torch nor processes."""

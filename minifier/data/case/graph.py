@@ -1,0 +1,337 @@
+"""An FX graph as plain data, without torch: its nodes, its bodies, and what kinds of ops they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from minifier.data.case.values import Opaque, Size, TensorMeta, Value
+from minifier.data.torch_names import (
+    BEGIN_CONTEXT,
+    BEGIN_LEVEL,
+    END_CONTEXT,
+    END_LEVEL,
+    HIGHER_ORDER,
+    LAUNCH,
+    LEAVE_LEVEL,
+    MODULES_OF_TRANSFORMS,
+)
+
+UNKNOWN, NOTHING = Opaque("unknown"), Opaque("nothing")
+OPS = frozenset({"call_function", "call_method", "call_module"})
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A node used as an argument, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node. `target` is an importable path (call_function), or the name of a method or attribute.
+
+    `source` is the line of code that made the op, `place` the file and line of the user's code: `model.py:14`.
+    `origin` is Dynamo's first name for the op; for AOTAutograd's nodes, for the op behind the node. `modules`
+    are the user's modules around the op, the outermost first: key, path in the model, the class's `module:qualname`."""
+
+    name: str
+    op: str
+    target: str
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    value: Value = UNKNOWN
+    source: str = ""
+    origin: str = ""
+    modules: tuple[tuple[str, str, str], ...] = ()
+    place: str = ""
+
+    @property
+    def is_op(self) -> bool:
+        """Whether the node is a call, not a placeholder, get_attr or output."""
+        return self.op in OPS
+
+    def refs(self) -> Iterator[str]:
+        """Yield the names of the nodes that this node reads, in order, with repetition."""
+        yield from refs_in(self.args)
+        yield from refs_in(self.kwargs)
+
+    @property
+    def short_target(self) -> str:
+        """The last component of the target, without an overload: `tanh` for `torch.tanh`."""
+        parts = self.target.replace(":", ".").split(".")
+        if "ops" in parts[:2] and len(parts) > 4:
+            return parts[-2]
+        return parts[-1]
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module that the graph calls or holds: a class with its plain attributes and tensors, or a graph.
+
+    Tensors are keys of the Case's attribute tensors; `children` are nested modules by name.
+    """
+
+    type: str
+    plain: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict)
+    buffers: dict[str, str] = field(default_factory=dict)
+    children: dict[str, Module] = field(default_factory=dict)
+    training: bool = False
+    graph: Graph | None = None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in order, and the targets of `get_attr` and `call_module`: keys of stored tensors, and modules."""
+
+    nodes: tuple[Node, ...]
+    attributes: dict[str, str] = field(default_factory=dict)
+    modules: dict[str, Module] = field(default_factory=dict)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Position of each node by name."""
+        return {node.name: i for i, node in enumerate(self.nodes)}
+
+    @cached_property
+    def users(self) -> dict[str, tuple[str, ...]]:
+        """Names of the nodes that read each node, in order."""
+        users: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.refs()):
+                users[name].append(node.name)
+        return {name: tuple(readers) for name, readers in users.items()}
+
+    @property
+    def placeholders(self) -> tuple[Node, ...]:
+        """Input nodes, in order."""
+        return tuple(node for node in self.nodes if node.op == "placeholder")
+
+    @property
+    def ops(self) -> tuple[Node, ...]:
+        """Call nodes, in order."""
+        return tuple(node for node in self.nodes if node.is_op)
+
+    @property
+    def output(self) -> Node:
+        """The output node."""
+        return self.nodes[-1]
+
+    def node(self, name: str) -> Node:
+        """Return the node of that name. Raises KeyError."""
+        return self.nodes[self.index[name]]
+
+    @cached_property
+    def input_names(self) -> dict[str, str]:
+        """Dynamo-like names for inputs that were an op's result before a cut.
+
+        Their own names would suggest a removed op to the backend."""
+        cut = [n.name for n in self.placeholders if n.target == n.name and not n.name.startswith("l_")]
+        cut = [name for name in cut if isinstance(self.node(name).value, TensorMeta)]
+        return {name: f"l_v{i}_" for i, name in enumerate(cut)}
+
+    @cached_property
+    def free_names(self) -> tuple[str, ...]:
+        """Names of nodes that are no op's target, apart from a number at the end."""
+        targets = {node.short_target for node in self.nodes if node.is_op}
+        names = [self.input_names.get(node.name, node.name) for node in self.nodes if node.op != "output"]
+        return tuple(name for name in names if name.rstrip("0123456789").rstrip("_") not in targets)
+
+
+def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the argument with each leaf changed; containers are rebuilt."""
+    if isinstance(value, Size):
+        return Size(tuple(map_leaves(item, change) for item in value.items))
+    if isinstance(value, tuple):
+        return tuple(map_leaves(item, change) for item in value)
+    if isinstance(value, list):
+        return [map_leaves(item, change) for item in value]
+    if isinstance(value, dict):
+        return {key: map_leaves(item, change) for key, item in value.items()}
+    if isinstance(value, slice):
+        return slice(*(map_leaves(item, change) for item in (value.start, value.stop, value.step)))
+    return change(value)
+
+
+def map_refs(value: Any, change: Callable[[Ref], Any]) -> Any:
+    """Return the argument with each Ref replaced; containers are rebuilt."""
+    return map_leaves(value, lambda leaf: change(leaf) if isinstance(leaf, Ref) else leaf)
+
+
+def with_leaves(graph: Graph, change: Callable[[Any], Any]) -> Graph:
+    """Return the graph with each leaf of its ops' arguments changed, in nested graphs too.
+
+    Higher-order ops stay: torch itself builds their other arguments."""
+    nodes = tuple(
+        replace(node, args=map_leaves(node.args, change), kwargs=map_leaves(node.kwargs, change))
+        if node.is_op and not is_higher_order(node.target)
+        else node
+        for node in graph.nodes
+    )
+    modules = {
+        target: module if module.graph is None else replace(module, graph=with_leaves(module.graph, change))
+        for target, module in graph.modules.items()
+    }
+    return graph if (nodes, modules) == (graph.nodes, graph.modules) else replace(graph, nodes=nodes, modules=modules)
+
+
+def is_higher_order(target: str) -> bool:
+    """Tell whether an op takes graphs. Torch also counts launches of Triton kernels, which take none."""
+    return target.startswith(HIGHER_ORDER) and target != LAUNCH
+
+
+def refs_in(value: Any) -> Iterator[str]:
+    """Yield the names of the nodes inside an argument."""
+    if isinstance(value, Ref):
+        yield value.name
+    elif isinstance(value, Size):
+        yield from refs_in(value.items)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from refs_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from refs_in(item)
+    elif isinstance(value, slice):
+        yield from refs_in((value.start, value.stop, value.step))
+
+
+EMPTY_GRAPH = Graph((Node("output", "output", "output", ((),)),))
+
+
+def subset(graph: Graph, kept: Iterable[str]) -> Graph:
+    """Return the graph of the ops in `kept`: cut values become inputs, live-out tensors become outputs.
+
+    Without a live-out tensor, the last op's value is the output; of an op that returns None its first tensor. Takes
+    linear time in the kept ops, not in the graph.
+    """
+    body = [graph.nodes[i] for i in sorted(graph.index[name] for name in kept)]
+    names = {node.name for node in body}
+    operands = {name for node in body for name in node.refs() if name not in names}
+    entry: list[Node] = []
+    for name in sorted(operands, key=graph.index.__getitem__):
+        node = graph.node(name)
+        if node.is_op:
+            node = Node(name, "placeholder", name, value=node.value, source=node.source)
+        entry.append(node)
+    wrapped = wrapped_values(body) - set(graph.output.refs())
+    tensors = [node for node in body if isinstance(node.value, TensorMeta) and node.name not in wrapped]
+    live = [node for node in tensors if _is_live(graph, node, names)]
+    returned = [_returned(graph, node, (*entry, *body), names) for node in live]
+    outputs = list(dict.fromkeys(name for name in returned if name is not None))
+    if not outputs and body:
+        outputs = [_shown_by(graph, body[-1])]
+    end = Node(graph.output.name, "output", "output", (tuple(Ref(name) for name in outputs),))
+    used = {node.target for node in entry + body if node.op in ("get_attr", "call_module")}
+    return Graph(
+        nodes=(*entry, *body, end),
+        attributes={k: v for k, v in graph.attributes.items() if k in used},
+        modules={k: v for k, v in graph.modules.items() if any(t == k or t.startswith(k + ".") for t in used)},
+    )
+
+
+def _shown_by(graph: Graph, node: Node) -> str:
+    tensors = (name for name in node.refs() if isinstance(graph.node(name).value, TensorMeta))
+    return next(tensors, node.name) if node.value == NOTHING else node.name
+
+
+def _is_live(graph: Graph, node: Node, kept: set[str]) -> bool:
+    users = graph.users[node.name]
+    return not users or any(user not in kept for user in users)
+
+
+def _returned(graph: Graph, node: Node, nodes: tuple[Node, ...], kept: set[str]) -> str | None:
+    """Return the output that shows the value of a live op, or None if another output does.
+
+    Nothing reads the result of some in-place ops: the program goes on with a tensor of the same storage. A backend may
+    treat an op without readers in its own way, so the op stays without readers.
+    """
+    if graph.users[node.name] or not is_in_place(node) or not isinstance(node.value, TensorMeta):
+        return node.name
+    storage, here = node.value.storage, graph.index[node.name]
+    tensors = {other.name: other.value for other in nodes if other is not node and isinstance(other.value, TensorMeta)}
+    aliases = [name for name, value in tensors.items() if storage is not None and value.storage == storage]
+    if not aliases:
+        return node.name
+    is_read = any(graph.index[user] > here for name in aliases for user in graph.users[name] if user in kept)
+    return None if is_read else aliases[0]
+
+
+def renamed(graph: Graph, names: dict[str, str]) -> Graph:
+    """Return the graph with nodes renamed; names outside the mapping stay."""
+
+    def change(ref: Ref) -> Ref:
+        return Ref(names.get(ref.name, ref.name))
+
+    nodes = tuple(
+        replace(
+            node,
+            name=names.get(node.name, node.name),
+            target=names.get(node.name, node.target) if node.op == "placeholder" else node.target,
+            args=map_refs(node.args, change),
+            kwargs=map_refs(node.kwargs, change),
+        )
+        for node in graph.nodes
+    )
+    return Graph(nodes, graph.attributes, graph.modules)
+
+
+def tensor_keys(graph: Graph) -> list[str]:
+    """Return the keys of the stored tensors in the graph's attributes and modules."""
+
+    def of_module(module: Module) -> Iterator[str]:
+        yield from module.parameters.values()
+        yield from module.buffers.values()
+        for child in module.children.values():
+            yield from of_module(child)
+        if module.graph is not None:
+            yield from tensor_keys(module.graph)
+
+    keys = list(graph.attributes.values())
+    for module in graph.modules.values():
+        keys += of_module(module)
+    return list(dict.fromkeys(keys))
+
+
+_IN_PLACE_OPERATORS = {
+    f"operator.{name}"
+    for name in (
+        *("setitem", "delitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul"),
+        *("iand", "ior", "ixor", "ilshift", "irshift"),
+    )
+}
+
+
+def is_in_place(node: Node) -> bool:
+    """Tell whether the op changes an argument, judging by torch's naming conventions."""
+    if node.target in _IN_PLACE_OPERATORS or "out" in node.kwargs or node.kwargs.get("inplace") is True:
+        return True
+    if node.target.startswith("operator."):  # and_, or_, not_ are not in place
+        return False
+    name = node.short_target
+    return node.is_op and name.endswith("_") and not name.endswith("__") and name != "_"
+
+
+BEGIN, END = BEGIN_LEVEL | BEGIN_CONTEXT, END_LEVEL | END_CONTEXT
+
+
+def is_of_transform(node: Node) -> bool:
+    """Whether the op is a transform's own: its levels, dual numbers and batch dimensions."""
+    return node.is_op and node.target.startswith(MODULES_OF_TRANSFORMS)
+
+
+def wrapped_values(nodes: Iterable[Node]) -> frozenset[str]:
+    """Return the names of the nodes whose values a transform wraps. Wrapped values cannot be results of the graph."""
+    wrapped, depth = set(), 0
+    for node in nodes:
+        target = node.short_target
+        depth += (target in BEGIN_LEVEL) - (target in END_LEVEL)
+        # The level is the second argument of these ops.
+        left = target in LEAVE_LEVEL and len(node.args) > 1 and node.args[1] == 1
+        if depth > 0 and not left:
+            wrapped.add(node.name)
+    return frozenset(wrapped)

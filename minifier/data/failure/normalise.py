@@ -1,0 +1,260 @@
+"""Remove from a message what varies between graphs: numbers, names, and context that it quotes."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from textwrap import shorten
+
+_MAX_HEADLINE_LINES, _MAX_HEADLINE_CHARACTERS = 3, 300
+_MAX_WHOLE_LINES = 6  # of a longer message, only the first and the accusing line count
+_MAX_CHARACTERS = 600
+_MAX_READ_CHARACTERS = 400_000  # in which quoted context is looked for
+_MAX_END_CHARACTERS = 10_000  # read at each end of a message, because the patterns take linear time
+# A compiler's command line names files and may contain flags that depend on the graph.
+_COMMAND, _HAS_ENDED = "Command ", (" returned non-zero exit status", " died with ")
+# A command line elsewhere in a message: two flags or more, and the files after them.
+_FILE = r"(?: (?!-)(?:[^\s'\",]*[./]\w[^\s'\",]*|<path>))*"
+_FLAGS = re.compile(rf"(?: --?(?!inf\b|nan\b)[A-Za-z][^\s'\",]*{_FILE}){{2,}}")
+# A symbol of a size; those in the second line are also dtypes.
+_SYMBOL = r"(?:zuf|uf|zf|ps|ks|[us])\d+"
+_BARE_SYMBOL = rf"\b(?![us](?:1|8|16|32|64)\b){_SYMBOL}\b"
+_SIZE = rf"(?:<number>|<shape>|\?|{_SYMBOL})"
+_NO_CODE = r"(?<!\b[Ee]rror[ =#])(?<!\b[Cc]ode[ =#])(?<!\bstatus )"  # a number that does not identify the error
+_POSITION = r"(?::\d+(?::\d+)?|\(\d+\))"
+_REPLACEMENTS = (
+    (re.compile(r"[ \t]+"), " "),
+    (re.compile(rf"{_NO_CODE}0x[0-9a-fA-F]+"), "<address>"),
+    (re.compile(rf"^\S+{_POSITION}: (?=(?:fatal )?error: )", re.MULTILINE), ""),
+    (re.compile(r"^\d+ errors? (?:detected|generated)\b.*", re.MULTILINE), ""),
+    (re.compile(r"(?<![\w.+@~/-])[\w.+@~-]*(?:/[\w.+@-]+){2,}"), "<path>"),
+    (_FLAGS, " <flags>"),
+    # Names of generated kernels and files.
+    (
+        re.compile(r"\b(?:triton_(?:(?:_|fused|poi|per|red|tem|for|mm)\w*)?|cpp_(?:vec_)?fused\w*|tvmgen_\w+)\b"),
+        "<kernel>",
+    ),
+    (re.compile(r"\b[\w$]+?_dispatch_\d+\w*"), "<kernel>"),
+    (re.compile(r"(?<![a-z0-9])c[a-z2-7]{40,}(?![a-z0-9])"), "<hash>"),
+    # Names of nodes, as ONNX Runtime, OpenVINO and TensorRT print them.
+    (re.compile(r"(\b[Nn]ame: ?|\bfriendly_name |\b(?:layer|node) with name )'[^'\n]*'"), r"\1<name>"),
+    (re.compile(r"(\b[Nn]ode )(?:\([^()\n]*\)|\{[^{}\n]*\})"), r"\1<name>"),
+    (re.compile(r"(While validating node '[\w:]+) [^'\n]*'"), r"\1 <name>'"),
+    # Sizes in types: tensor<2x3xf32>, f32[2, 3], i64{}.
+    (re.compile(r"(?<=<)(?:(?:\d+|\?)x)+(?=[a-z!])"), ""),
+    (re.compile(r"\b((?:[a-z]|bf|si|ui|float|int|uint)\d+)(?:\[[^\[\]\n]*\]|\{[^{}\n]*\})"), r"\1<shape>"),
+    (re.compile(r"(?<=vtensor<)\[\]|(?<=Size\()\[\]|(?<=shape=)\(\)"), "<shape>"),
+    (re.compile(r"\b\d+(?:x\d+)+\b"), "<shape>"),
+    (re.compile(r"(?<![\w.])(?:Dim(?:ension)?|SymInt|T\.int(?:32|64))\((\d+)\)"), r"\1"),  # [Dim(2), Dim(6)] of MAX
+    (re.compile(_BARE_SYMBOL), "<number>"),
+    (re.compile(r"(?<!\w)%(?:[A-Za-z_]\w*|\d+)(?:#\d+)?"), "%<node>"),  # nodes of FX, values of MLIR
+    (re.compile(r"(?<=[A-Za-z])_\d+\b"), ""),  # add_12 is add
+    # Bytes may be given in another unit.
+    (re.compile(r"\b\d+(?:\.\d+)?(?:[KMGT]|[kKMGT]?B| ?[KMGT]i?B)\b"), "<bytes>"),
+    (re.compile(rf"{_NO_CODE}\b\d[\d.]*(?:e[+-]?\d+)?\b"), "<number>"),
+    (re.compile(r"(?<=[ (=,:])-<number>"), "<number>"),
+    (re.compile(r"<number>(?:, ?<number>)+"), "<number>"),  # one for each dimension
+    # Names by Inductor, AOTAutograd, Thunder and nvFuser.
+    (re.compile(r"\b(buf|arg|primals|tangents|tmp|tmp_acc|[tT])\d+(?=\b|_(?:arr|vec|l|g)\b)"), r"\1"),
+)
+_SIZES = re.compile(rf"[\[({{] ?-?{_SIZE}(?:[ ,+*/-]{{1,6}}{_SIZE})*,? ?[\])}}]")
+_MAX_NESTED_SIZES = 4
+_TELLING = re.compile(
+    r"\berror: |^\s*target: |Error: |FAILED|[Ff]ailed|[Uu]nsupported|[Nn]ot (?:supported|implemented)"
+)
+# A compiler's first error, from which others follow.
+_DIAGNOSTIC = re.compile(rf"^\S+{_POSITION}: (?:fatal )?error: (.*)", re.MULTILINE)
+_ITEM = r"(?:'[^'{}]*'|<[^<>{}]*>|[A-Za-z_][\w.]*)"
+_SETS = re.compile(rf"\{{({_ITEM}(?:, {_ITEM})+)\}}")  # their order varies between interpreters
+
+
+def _telling_lines(text: str) -> str:
+    """Return the first line of a long message, and the first that names an error, else the last.
+
+    Long messages are a compiler's output or the dump of a graph."""
+    lines = [line.strip() for line in text.splitlines()]
+    accusing = [re.sub(r"^.*\berror: ", "error: ", line) for line in lines[1:] if _TELLING.search(line)] or lines[1:][
+        -1:
+    ]
+    return "\n".join(lines[:1] + accusing[:1])
+
+
+def _without_command(text: str) -> str:
+    start = text.find(_COMMAND)
+    end = max(text.rfind(ended) for ended in _HAS_ENDED)
+    return text if not -1 < start < end else f"{text[:start]}{_COMMAND}<command>{text[end:]}"
+
+
+def _ends(text: str, characters: int) -> str:
+    """Cut the middle out of a text that is longer than `2 * characters`."""
+    return text if len(text) <= 2 * characters else f"{text[:characters]}\n{text[-characters:]}"
+
+
+def normalise(message: str) -> str:
+    """Return the message without quoted context, numbers, addresses, paths, shapes, symbols and numbered names.
+
+    A long message, or a compiler's output, is reduced to the first line and the first accusing line (`error: ...`).
+    Digits inside a word stay: int8 is not int16.
+    """
+    message = _ends(without_context(_ends(message, _MAX_READ_CHARACTERS // 2)), _MAX_END_CHARACTERS)
+    message = _without_command(message).strip()
+    is_long = message.count("\n") >= _MAX_WHOLE_LINES or len(message) > _MAX_CHARACTERS
+    if is_long or _DIAGNOSTIC.search(message):
+        message = _telling_lines(message)
+    message = _SETS.sub(lambda match: "{" + ", ".join(sorted(re.findall(_ITEM, match.group(1)))) + "}", message)
+    for pattern, name in _REPLACEMENTS:
+        message = pattern.sub(name, message)
+    for _ in range(_MAX_NESTED_SIZES):
+        message = _SIZES.sub("<shape>", message).replace("torch.Size(<shape>)", "<shape>")
+    return message.strip()[:_MAX_CHARACTERS]  # cut last, when paths no longer affect the length
+
+
+def words(message: str) -> list[str]:
+    """Split the message into identifiers (with dots), placeholders and other single characters."""
+    return re.findall(r"<\w+>|[A-Za-z_][\w.]*[\w]|[A-Za-z_]|\S", message)
+
+
+def share_words(one: str, other: str) -> bool:
+    """Tell whether half of the words of the shorter message are in the other, in their order."""
+    shorter, longer = sorted((words(one), words(other)), key=len)
+    blocks = SequenceMatcher(None, shorter, longer, autojunk=False).get_matching_blocks()
+    return sum(block.size for block in blocks) * 2 >= len(shorter)
+
+
+def shortened(text: str, characters: int) -> str:
+    """Return the text in a line of at most so many characters, cut between words: no number is cut in two."""
+    return shorten(text, characters, placeholder=" ...", break_on_hyphens=False)
+
+
+def headline(message: str) -> str:
+    """Return the first line of a message, cut after 300 characters; a line that ends with a colon has the next too.
+
+    Flags of a command line are left out, and a compiler's first error follows.
+    """
+    message = message[:_MAX_END_CHARACTERS]
+    lines = list(filter(None, map(str.strip, message.splitlines())))
+    end = next((number for number, line in enumerate(lines) if not line.endswith(":")), len(lines))
+    line = _FLAGS.sub(" ...", " ".join(lines[: min(end + 1, _MAX_HEADLINE_LINES)]))
+    diagnostic = _DIAGNOSTIC.search(message)
+    if diagnostic is not None and diagnostic[1] not in line:
+        line = f"{line.removesuffix(':')}: {diagnostic[1]}"
+    return line if len(line) <= _MAX_HEADLINE_CHARACTERS else f"{line[:_MAX_HEADLINE_CHARACTERS]} ..."
+
+
+STACK = "<stack>"  # stands for a quoted stack behind other text of the same line
+
+_FRAME = re.compile(r'^(?P<before>.*?)(?P<frame>File "[^"\n]*", line \d+(?:, in .*)?)$')
+_CARETS = re.compile(r"^[\s^~,|]*[\^~][\s^~,|]*$")
+_HEADS_A_STACK = re.compile(r"(?i)^\W*(?:.*\btraceback\b.*|.*\bstack\b.*|found from|called from|defined at)\W*$")
+_MAX_HEADING_CHARACTERS = 80
+_DIAGNOSTIC_LINE = re.compile(r":\d+(?::\d+)?: (?:fatal )?(?:error|warning|remark): ")
+# Everything from here on is a dump, or advice that torch appends.
+_BEGINS_A_TAIL = re.compile(
+    r"^(?:While executing %|Original traceback:|from user code:|Set TORCHDYNAMO_VERBOSE=1|Set TORCH_LOGS=|"
+    r"You can suppress this exception|Exception raised from .* \(most recent call first\):|"
+    r"C\+\+ CapturedTraceback:|Stack dump:|// -----// IR Dump |PLEASE submit a bug report)"
+)
+_DUMPED_LINES = re.compile(
+    r"""^\s*(?:
+    %[\w.$\#:-]+(?:,\s*%[\w.$\#:-]+)*\s*=\s                 # an operation of MLIR, or of TorchScript
+    |%\w+\s*(?::\s*\[?.*)?=\s*(?:placeholder|call_\w+|get_attr|output)\[  # a node of FX
+    |%[\w.]+\s:\s.*=\s                                      # a value of TorchScript
+    |graph\(.*\):$
+    |"?(?:func\.func|func|builtin\.module|module|\w+\.executable|\w+\.variant)"?\b.*\{$
+    |(?:\w+\.)?return\s%
+    |\^bb\d+
+    |\}
+    |"[\w.]+"\(%
+    |class\s\w+\((?:torch\.nn\.)?Module\):$|class\sModule:$
+    |def\s(?:forward|\w*kernel\w*|triton_\w*|call)\(.*
+    |\w+:\s".*"\s=\s                                        # GraphModule.print_readable
+    |return\s\(?%?\w+,?.*\)$
+    |\w+\s=\s.*;\s+\w+\s=\s.*None$
+    |\#\s(?:File:|from\stvm\.)
+    |@(?:[IRT]\.|triton\.|tl\.)\w+                          # TVMScript, Triton
+    |(?:opcode\s+name\s+target|(?:placeholder|call_function|call_method|call_module|get_attr|output)\s{2,})
+    |-{3,}[\s-]*$
+    |(?:\S+:\s)?note:\s
+    |\S*:\s+In\s(?:instantiation|function|member|lambda|static|substitution|constructor)|In\sfile\sincluded\sfrom
+    |from\s\S+:\d+[,:]?$
+    |\d*\s*\|                                               # a source line that gcc or clang quotes
+    |\d+:\s(?:0x[0-9a-f]+|\w+$|.*::.*)                      # native frames of TVM, glog, c10
+    |(?:frame\s)?\#\d+:?\s
+    |args\[\d+\]:|kwargs:\s\{
+    |\[bt\]\s
+    )""",
+    re.VERBOSE,
+)
+_KERNEL_PLACE = re.compile(r"^at \d+:\d+:\s*$")  # begins the source that Triton quotes, which carets end
+_TENSOR = re.compile(
+    r"(?<![.\w])(?:Parameter containing:\s*)?(?:Parameter\((?=\w*[tT]ensor\()|"
+    r"\w*[tT]ensor\((?=\s*(?:[\[\d.+-]|nan|inf|True|False|_to)))"
+)
+_OPENS_A_DUMP = re.compile(r"\b[A-Z]\w*\($", re.MULTILINE)
+
+
+def without_context(text: str) -> str:
+    """Return the text without quoted context. Takes linear time."""
+    text = _without_calls(text, _TENSOR, "<tensor>")
+    lines = _without_calls(text, _OPENS_A_DUMP, "<dump>").splitlines()
+    kept: list[str] = []
+    frame_indent = -1  # of the frame whose source lines may follow
+    in_kernel = False
+    for i, line in enumerate(lines):
+        content = line.strip()
+        if _BEGINS_A_TAIL.match(content):
+            break
+        if in_kernel:
+            in_kernel = _CARETS.match(line) is None
+            continue
+        indent = len(line) - len(line.lstrip())
+        frame = _FRAME.match(line.rstrip(" ,\t"))
+        if frame is not None and frame["before"].strip():
+            frame_indent = indent
+            kept.append(f"{frame['before'].rstrip()} {STACK}")
+        elif frame is not None or content == "None":  # None stands for a stack that is not known
+            frame_indent = indent if frame is not None else -1
+            if kept and _is_heading(kept[-1]):
+                kept.pop()
+        elif content and not _CARETS.match(line) and not -1 < frame_indent < indent:
+            frame_indent = -1
+            in_kernel = _KERNEL_PLACE.match(content) is not None
+            above, below = (lines[i - 1] if i else ""), (lines[i + 1] if i + 1 < len(lines) else "")
+            is_source = _DIAGNOSTIC_LINE.search(above) is not None and _CARETS.match(below) is not None
+            if not (in_kernel or is_source or _DUMPED_LINES.match(line)):
+                kept.append(line)
+    return "\n".join(kept)
+
+
+def _is_heading(line: str) -> bool:
+    """Tell whether the line only announces a stack."""
+    is_short = len(line) < _MAX_HEADING_CHARACTERS
+    return is_short and not line.endswith(STACK) and _HEADS_A_STACK.match(line) is not None
+
+
+def _without_calls(text: str, opening: re.Pattern[str], placeholder: str) -> str:
+    """Replace each `Name(...)` that the pattern opens, up to its closing parenthesis, by the placeholder."""
+    pieces = []
+    end = 0
+    for match in opening.finditer(text):
+        if match.start() < end:  # inside one that is already replaced
+            continue
+        closing = _closing(text, match.end() - 1)
+        pieces += [text[end : match.start()], placeholder]
+        end = closing
+        if closing == len(text):
+            break
+    return "".join((*pieces, text[end:]))
+
+
+_PARENTHESES = re.compile(r"[()]")
+
+
+def _closing(text: str, start: int) -> int:
+    """Return the index after the parenthesis that closes the opening at `start`, or the text's length."""
+    depth = 0
+    for match in _PARENTHESES.finditer(text, start):
+        depth += 1 if match.group() == "(" else -1
+        if not depth:
+            return match.end()
+    return len(text)

@@ -1,0 +1,60 @@
+"""The user's settings for a reduction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from minifier.data.failure.kinds import Tolerance
+
+_TIMES_THE_SCRIPT, _MORE_SECONDS = 10, 180.0  # that a reduction may take without a budget of the user's
+_FLAKY_SHARE = 0.5  # of the seconds that a reduction may take
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The user's settings for a reduction. Times are in seconds, memory is in bytes.
+
+    `workers` is how many probes are made at once (None: a probe for each core if probes take long). `compare` is auto,
+    always, never or strict. `verify` is in how many fresh interpreters the repro must show the failure. `passes` are
+    the passes to try besides the removal of ops and of statements (None: all); `skipped` are passes not to try.
+    `include_data` is whether real values may go into the bundle, `bundle_private` whether it is written with a repro
+    whose constants look like secrets (None: the user is asked). `level` is auto, or source to reduce the script itself
+    at once. `cluster` is the address of a Ray cluster for the probes, or local. With `silent_fallbacks`, a logged
+    fallback of a backend, to eager or to another backend, is a failure.
+    """
+
+    match: str | None = None
+    timeout: float | None = None
+    memory: int | None = None
+    workers: int | None = None
+    budget: float | None = None
+    max_probes: int | None = None
+    include_data: bool | None = None
+    bundle_private: bool | None = None
+    match_log: str | None = None
+    compare: str = "auto"
+    measure: Tolerance = field(default_factory=Tolerance)
+    verify: int = 3
+    passes: tuple[str, ...] | None = None
+    skipped: tuple[str, ...] = ()
+    level: str = "auto"
+    cluster: str | None = None
+    silent_fallbacks: bool = False
+
+    def seconds_for(self, script: float) -> float:
+        """Return the seconds that a reduction may take: the user's budget, or what the script takes ten times, and 180.
+
+        `script` is in seconds.
+        """
+        return _TIMES_THE_SCRIPT * script + _MORE_SECONDS if self.budget is None else self.budget
+
+    def flaky_seconds_for(self, script: float) -> float:
+        """Return the seconds that repetitions of a flaky failure's probes, or its reduction as a second one, may take.
+
+        `script` is in seconds.
+        """
+        return _FLAKY_SHARE * self.seconds_for(script)
+
+    def wants(self, name: str) -> bool:
+        """Whether the settings allow the pass of this name."""
+        return (self.passes is None or name in self.passes) and name not in self.skipped

@@ -1,0 +1,223 @@
+"""The state of a run for a failing backend call, from the capture to a verified repro."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from minifier.capturing.capture import FoundFailures
+from minifier.capturing.captured import Captured, FailingGraph
+from minifier.capturing.script import Program
+from minifier.data.case import Case, Level
+from minifier.data.case.run_folder import RunFolder
+from minifier.data.settings import Settings
+from minifier.errors import ExitCode, MachineFailed, MinifyError, ToolFailed
+from minifier.flow.folders import Asked
+from minifier.process.interpreters import Interpreters
+from minifier.process.machine import machine_failure
+from minifier.process.progress import PhaseClock
+from minifier.process.temporary import TemporaryFolder
+from minifier.reduction.summary import Summary
+from minifier.repro.emit.repro import Repro
+from minifier.repro.verify import Verification
+
+if TYPE_CHECKING:
+    from minifier.reduction.cluster.link import Cluster
+
+
+_State = TypeVar("_State")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The settings and resources that all steps of a run share.
+
+    `ui` counts the seconds of the run's phases. `temporary` is the folder of its temporary files; None for the usual
+    one. `ending` releases the locks of the run's folders. `errors` are the tracebacks of this tool's own errors so far.
+    `with_threads` are the expressions of backends whose import was seen to start threads or a device.
+    """
+
+    settings: Settings
+    ui: PhaseClock = field(default_factory=PhaseClock)
+    cluster: Cluster | None = None
+    interpreters: Interpreters = field(default_factory=Interpreters)
+    temporary: TemporaryFolder | None = None
+    ending: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    errors: list[str] = field(default_factory=list)
+    with_threads: set[str] = field(default_factory=set)
+
+    def after(self, step: Callable[[_State], _State], state: _State) -> _State:
+        """Return the state after a step; as it was, if an error of this tool ends the step."""
+        after = state
+        with self.going_on():
+            after = step(state)
+        return after
+
+    @contextlib.contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Keep the traceback of an error of this tool in the block, for the reports, and go on after the block.
+
+        Errors for the user and errors of the machine pass.
+        """
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, MinifyError) and error.exit_code is not ExitCode.INTERNAL:
+                raise
+            if isinstance(error, MachineFailed) or machine_failure(error) is not None:
+                raise
+            is_trace = isinstance(error, ToolFailed)
+            self.errors.append(str(error) if is_trace else "".join(traceback.format_exception(error)))
+
+
+@dataclass(frozen=True, slots=True)
+class FailingCall:
+    """A failing backend call: its failure in a run of the script, and the folder of its Case.
+
+    A second run, to record the inputs, takes place in `place`. `other_failures` are the script's other failures, in
+    sentences.
+    """
+
+    found: FoundFailures
+    failing: FailingGraph
+    folder: Path
+    place: Path
+    other_failures: tuple[str, ...] = ()
+    fallbacks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, found: FoundFailures, failing: FailingGraph) -> FailingCall:
+        """Build the failing call from a found failure."""
+        others = tuple(f"graph {f.number}: {f.sentence}" for f in found.captured.failing if f is not failing)
+        place = found.work / f"again-{failing.number}-{failing.call}"
+        return cls(found, failing, found.graphs / str(failing.number), place, others, found.fallbacks)
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the graph could not be written to `folder`."""
+        return bool(self.failing.unsaved)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A reduced Case, and the Case that it was reduced from."""
+
+    summary: Summary
+    minimal: Case
+    source: Case
+
+
+@dataclass(frozen=True, slots=True)
+class ReproResult:
+    """The result of a search for a repro. `case` is the Case of the last script; `reason` says why there is no repro.
+
+    `check` is the verification of the repro, or of the last script that did not show the failure. `doubtful`: the last
+    script ran to its end, although all probes of the Case had failed. `in_control`: a control showed the failure.
+    """
+
+    case: Case
+    repro: Repro | None = None
+    check: Verification | None = None
+    reason: str = ""
+    doubtful: bool = False
+    in_control: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The attempt to make a repro of a captured Case, with the results of the steps so far.
+
+    `asked` is the script; None for a Case from elsewhere. `call` is the failing call; None where the Case was read from
+    a folder. `capture_seconds` is how long the script ran. `error` says why the last step failed. `fallbacks` are the
+    names of the premise and of the steps beside the usual ones that led here.
+    """
+
+    run: Run
+    folder: RunFolder
+    case: Case
+    asked: Asked | None = None
+    call: FailingCall | None = None
+    capture_seconds: float = 0.0
+    reduced: Reduced | None = None
+    repro_result: ReproResult | None = None
+    error: MinifyError | None = None
+    fallbacks: tuple[str, ...] = ()
+
+    @property
+    def is_of_forward(self) -> bool:
+        """Whether the Case of a backward graph was reduced by way of the forward graph that it belongs to."""
+        return self.case.level is Level.AOT_BACKWARD and self.reduction.source.level is Level.DYNAMO
+
+    @property
+    def repro(self) -> Repro | None:
+        """The verified repro, or None."""
+        return self.repro_result.repro if self.repro_result is not None else None
+
+    @property
+    def lacks_repro(self) -> bool:
+        """Whether the Case was reduced, and no script shows what is left."""
+        return self.reduced is not None and self.repro is None
+
+    @property
+    def reason(self) -> str:
+        """Why there is no repro; "" for an attempt with a repro."""
+        if self.error is not None:
+            return str(self.error)
+        return self.repro_result.reason if self.repro_result is not None else ""
+
+    @property
+    def reduction(self) -> Reduced:
+        """The result of the reduction, in steps that follow one."""
+        assert self.reduced is not None, "the Case is not reduced"
+        return self.reduced
+
+    @property
+    def program(self) -> Program:
+        """The script, in steps that need one."""
+        assert self.asked is not None, "a Case from elsewhere has no script"
+        return self.asked.program
+
+    def succeeded(self, reduced: Reduced) -> Attempt:
+        """Return this attempt after a reduction."""
+        return replace(self, reduced=reduced, error=None)
+
+    def failed(self, error: MinifyError) -> Attempt:
+        """Return this attempt after a failed step."""
+        return replace(self, error=error)
+
+    def took(self, name: str) -> Attempt:
+        """Return this attempt with a further name in `fallbacks`."""
+        return replace(self, fallbacks=(*self.fallbacks, name))
+
+
+@dataclass(frozen=True, slots=True)
+class BackendFallbacks:
+    """The exceptions that a backend caught itself, and the graphs that ran elsewhere: a head, lines, and advice."""
+
+    head: str
+    lines: tuple[str, ...]
+    advice: str
+
+
+def backend_fallbacks(compared: Captured | None) -> BackendFallbacks | None:
+    """Describe the fallbacks of a run that compared results; None without any. Only that run watches for them."""
+    if compared is None or not compared.fallbacks:
+        return None
+    left = len({seen.graph for seen in compared.fallbacks if seen.is_whole})
+    graphs = len(compared.forwards)
+    backends = ", ".join(compared.backends)
+    lines = tuple(dict.fromkeys(f"graph {seen.graph}: it {seen.sentence}" for seen in compared.fallbacks))
+    if all(seen.is_plain for seen in compared.fallbacks):
+        return BackendFallbacks(f"{backends} hands work to inductor", lines, "")
+    head = f"{backends} caught exceptions of its own"
+    if left:
+        ran = "none" if left == graphs else str(graphs - left)
+        head = f"{backends} ran {ran} of {graphs} graph{'s' if graphs != 1 else ''} itself"
+    if any(seen.line and not seen.is_plain for seen in compared.fallbacks):
+        return BackendFallbacks(head, lines, "With --fallbacks that is a failure, and is reduced like any other.")
+    advice = "No line of a log was heard about that, which a repro could show: --fallbacks does not count it."
+    return BackendFallbacks(head, lines, advice)

@@ -1,0 +1,202 @@
+"""Run a repro once: does its failure still show?"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from minifier.data.case import Level
+from minifier.data.case.files import MAX_TENSOR_BYTES, check_folder, read_text
+from minifier.data.case.serial import parsed, unpack
+from minifier.data.case.store import CASE, load
+from minifier.data.failure import Failure, Fingerprint, Kind, Stage
+from minifier.data.failure.likeness import unlike
+from minifier.data.failure.normalise import normalise
+from minifier.errors import UsageError
+from minifier.process.interpreters import Interpreters
+from minifier.process.progress import Phase, Progress, Ui
+from minifier.repro.emit.files_beside import MAX_FILE_BYTES, files_beside
+from minifier.repro.emit.forms import Template
+from minifier.repro.emit.input_source import TENSOR_FILE
+from minifier.repro.verify import Conditions, ScriptRun, run_script
+
+# Only entries of these names are extracted, and the files of which repro.py says that it reads them. `files_beside`
+# returns names without slashes, so no name leads out of the folder.
+_MAX_ENTRY_BYTES = {"repro.py": 2**22, "result.json": 2**24, TENSOR_FILE: MAX_TENSOR_BYTES}
+_CHUNK_BYTES = 2**20
+
+_REMOVED = re.compile("<(?:secret|e-mail|ip)>")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRepro:
+    """A run of a repro. `agrees`: its failure is the one that the repro was made for.
+
+    `unlike` is a diff of the two failures; "" if the repro's own is not known.
+    """
+
+    run: ScriptRun
+    agrees: bool
+    unlike: str = ""
+
+    @property
+    def description(self) -> str:
+        """The failure in a line, for a comparison with the script's own message; "" if there was none."""
+        failure = self.run.failure
+        if failure is None:
+            return ""
+        if failure.fingerprint.stage is Stage.COMPARE:
+            return f"{failure.fingerprint.message} ({' '.join(failure.message.split())})"
+        return failure.fingerprint.sentence()
+
+
+@contextlib.contextmanager
+def script_of(given: Path) -> Iterator[tuple[Path, bool]]:
+    """Yield the script of a repro.py, a folder or a bundle, and whether the user named the script itself.
+
+    Raises UsageError for a damaged bundle, and for a link in the place of a folder.
+    """
+    if given.is_file() and (given.suffix == ".zip" or zipfile.is_zipfile(given)):
+        with tempfile.TemporaryDirectory(prefix="minify-") as folder:
+            yield unpack_bundle(given, Path(folder)), False
+    elif given.is_dir():
+        check_folder(given)
+        yield given / "repro.py", False
+    else:
+        yield given, True
+
+
+def check_repro(script: Path, timeout: float, interpreters: Interpreters, ui: Ui) -> CheckedRepro:
+    """Run the script in a fresh interpreter, and compare its failure with the one that the repro was made for.
+
+    Raises UsageError for a file that is no complete repro.
+    """
+    _refuse_incomplete(script)
+    unknown = Conditions(None, timeout, _import_folders(script.parent / "minimal"), interpreters=interpreters)
+    conditions = _of_result(script.with_name("result.json"), script, unknown)
+    ui.show(Progress(Phase.CHECKING, subject=str(script)))
+    run = run_script(script, conditions, ui.tick)
+    agrees = run.failure is not None and _agrees(run, conditions, script)
+    sought = conditions.sought
+    return CheckedRepro(run, agrees, unlike(sought, run.failure, conditions.any_stage) if sought is not None else "")
+
+
+def _refuse_incomplete(script: Path) -> None:
+    if not script.is_file():
+        is_interrupted = (script.parent / "case").is_dir()
+        hint = f" `minify reduce {script.parent}` goes on with a run that was interrupted." if is_interrupted else ""
+        raise UsageError(f"{script} does not exist.{hint}")
+    if script.suffix != ".py":
+        raise UsageError(f"{script} is not a repro: give a repro.py, the folder that holds it, or a bundle.zip.")
+    text = script.read_text(encoding="utf-8", errors="replace")
+    names = (*((TENSOR_FILE,) if TENSOR_FILE in text else ()), *files_beside(text))
+    if missing := [name for name in names if not script.with_name(name).exists()]:
+        raise UsageError(
+            f"the repro reads {' and '.join(missing)}, which it does not lie next to: whoever made it left that out.\n"
+            "`minify report FOLDER --include-data`, run where it was made, puts it into the bundle."
+        )
+
+
+def _of_result(path: Path, script: Path, unknown: Conditions) -> Conditions:
+    """Return the conditions with the failure that result.json describes; `unknown` without that file."""
+    if not path.exists():
+        return unknown
+    try:
+        data = parsed(read_text(path))
+        fingerprint: Fingerprint = unpack(Fingerprint, data["failure"]["fingerprint"])
+        template = data.get("template")
+        if data.get("level") == Level.SOURCE.value:  # no stages: backend calls are not observed
+            hides_stage = True
+        elif template is None:  # written by an earlier version
+            hides_stage = "lookup_backend(" in script.read_text(encoding="utf-8")
+        else:
+            hides_stage = Template(template).hides_stage
+        match, match_log = data.get("match"), data.get("match_log")
+        if _REMOVED.search(fingerprint.message):  # the message has a secret where result.json has a placeholder
+            fingerprint = replace(fingerprint, any_message=True)
+        fingerprint = replace(fingerprint, at_traced=False)  # a line of a package differs between its releases
+        return replace(unknown, sought=fingerprint, match=match, match_log=match_log, any_stage=hides_stage)
+    except (ValueError, KeyError, TypeError, OSError, AttributeError) as error:
+        raise UsageError(f"{path} is damaged: {error}. Remove it to go by the comment in the script.") from None
+
+
+def _import_folders(minimal: Path) -> tuple[str, ...]:
+    """Return the folders that the repro's Case needs on the import path."""
+    return load(minimal).folders if (minimal / CASE).exists() else ()
+
+
+def _agrees(run: ScriptRun, conditions: Conditions, script: Path) -> bool:
+    assert run.failure is not None
+    if conditions.sought is not None:
+        return conditions.are_met(run)
+    announced = _error_comment(script.read_text(encoding="utf-8"))
+    if announced is None:  # of unknown origin: an error of the script itself is not the failure
+        return run.failure.fingerprint.kind is not Kind.EXCEPTION or not _is_script_error(run.failure)
+    return normalise(run.failure.line) == normalise(announced)
+
+
+def _error_comment(text: str) -> str | None:
+    """Return the error in the comment at the end of a repro, or None."""
+    errors = re.findall(r"^# ([\w.]+(?:: .*)?)\n# torch ", text, re.MULTILINE)
+    return errors[-1] if errors else None
+
+
+def _is_script_error(failure: Failure) -> bool:
+    return failure.type in (
+        "SyntaxError",
+        "NameError",
+        "ImportError",
+        "ModuleNotFoundError",
+        "FileNotFoundError",
+    )
+
+
+def unpack_bundle(path: Path, into: Path) -> Path:
+    """Extract a repro and its files from a zip file that anybody may have made; return the script's path.
+
+    Raises UsageError for a damaged bundle, or an entry larger than any that this tool writes.
+    """
+    try:
+        with zipfile.ZipFile(path) as bundle:
+            names = bundle.namelist()
+            if "repro.py" not in names:
+                raise UsageError(f"{path} has no repro.py: it is not a bundle, or that of a run without a repro.")
+            script = into / "repro.py"
+            for name in _MAX_ENTRY_BYTES:
+                _extract_once(bundle, name, into / name)
+            for name in files_beside(script.read_text(encoding="utf-8", errors="replace")):
+                if name not in _MAX_ENTRY_BYTES:
+                    _extract_once(bundle, name, into / name)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
+        raise UsageError(f"{path} cannot be unpacked: {error}. Ask for it again.") from None
+    return script
+
+
+def _extract_once(bundle: zipfile.ZipFile, name: str, to: Path) -> None:
+    names = bundle.namelist()
+    if names.count(name) > 1:
+        raise UsageError(f"{bundle.filename} has {name} more than once: this is no bundle of minify's.")
+    if name in names:
+        _extract(bundle, name, to)
+
+
+def _extract(bundle: zipfile.ZipFile, name: str, to: Path) -> None:
+    if bundle.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise UsageError(f"{name} in it is compressed in a way that minify never does.")
+    remaining = limit = _MAX_ENTRY_BYTES.get(name, MAX_FILE_BYTES)
+    too_large = f"{name} in it has more than {limit} bytes: no repro of minify's is so large."
+    if bundle.getinfo(name).file_size > limit:
+        raise UsageError(too_large)
+    with bundle.open(name) as source, to.open("wb") as file:
+        # The size that the zip file declares may be false.
+        while chunk := source.read(min(_CHUNK_BYTES, remaining + 1)):
+            remaining -= len(chunk)
+            if remaining < 0:
+                raise UsageError(too_large)
+            file.write(chunk)

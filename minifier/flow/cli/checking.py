@@ -1,0 +1,42 @@
+"""`minify check`: is the failure of a repro still there?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from minifier.errors import UsageError
+from minifier.flow.check_repro import check_repro, script_of
+from minifier.flow.cli.console import Console
+from minifier.flow.cli.running import ask_about
+from minifier.flow.foreign_code import foreign_code_of
+from minifier.process.interpreters import Interpreters
+
+GONE, STILL_THERE, SOMETHING_ELSE = 0, 1, 125
+
+
+def check_command(repro: Path, timeout: float, interpreters: Interpreters | None = None, trust: bool = False) -> int:
+    """Run the repro once, print its result, and return the exit code.
+
+    Raises NotTrusted for a bundle or folder of somebody else, unless the user agrees or has agreed with `trust`. A
+    script that the user names is run as `python` would run it.
+    """
+    try:
+        with Console() as console, script_of(repro) as (script, is_named):
+            if script.is_file() and not is_named:
+                ask_about(str(repro), foreign_code_of(script), console, trust)
+            checked = check_repro(script, timeout, interpreters or Interpreters(), console)
+    except UsageError as error:
+        print(f"minify: {error}", file=sys.stderr)
+        return SOMETHING_ELSE
+    if checked.run.failure is None:
+        print("the failure is gone: the script ended well")
+        return GONE
+    if checked.agrees:
+        print(f"still there: {checked.description}")
+        return STILL_THERE
+    print(f"something else happened: {checked.description}", file=sys.stderr)
+    print(*filter(None, (checked.unlike, checked.run.output)), sep="\n", file=sys.stderr)
+    if checked.run.failure.type == "ModuleNotFoundError":
+        print("minify: the folder of that module has to be on PYTHONPATH, if it is installed nowhere", file=sys.stderr)
+    return SOMETHING_ELSE

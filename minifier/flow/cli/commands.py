@@ -1,0 +1,302 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from minifier import __version__
+from minifier.flow.cli.options import (
+    ConfiguredCommand,
+    Options,
+    RealNumber,
+    WholeNumber,
+    reduction_options,
+    trust_option,
+)
+from minifier.flow.machine import refuse_older_torch
+from minifier.process.interpreters import Interpreters
+
+
+class _Commands(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; a script's name in the place of a command is answered with the command that takes it."""
+        given = Path(args[0])
+        if args[0] not in self.commands and (given.suffix in (".py", ".pt2") or given.is_file()):
+            ctx.fail(f"{args[0]} is no command. To find what fails in it: minify run {shlex.join(args)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="minify")
+def cli() -> None:
+    """Reduces a failing torch.compile backend call to a short, verified, standalone repro.
+
+    \b
+    Exit codes of run and reduce:
+      0  reduced, and the repro verified
+      1  nothing to reduce
+      2  usage error
+      3  stopped early; the best so far is written, and verified unless Ctrl-C ended that too
+      4  captured, but no standalone repro shows the failure
+      5  an error of this tool
+    130  Ctrl-C, before there was anything to write
+    """
+
+
+def _interpreters() -> Interpreters:
+    """Return the object that starts the interpreters of this command's verification."""
+    interpreters: Interpreters = click.get_current_context().obj
+    return interpreters
+
+
+@cli.command(
+    cls=ConfiguredCommand,
+    context_settings={"allow_interspersed_args": False},
+    short_help="Run a script, and reduce its failing backend call.",
+)
+@reduction_options
+@click.option(
+    "--level",
+    type=click.Choice(["auto", "source"]),
+    default="auto",
+    show_default=True,
+    help="auto: the failing graph, or the script itself without one. source: always the script itself.",
+)
+@click.option(
+    "--fallbacks",
+    is_flag=True,
+    help="A silent fallback counts as a failure: the backend catches its own exception, or leaves a graph to inductor "
+    "or eager, and logs that at any level.",
+)
+@click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module's name, as with python -m.")
+@click.option(
+    "--graph",
+    type=WholeNumber(min=1),
+    metavar="N",
+    help="Reduce the failure of the script's N-th graph, not the first.",
+)
+@click.option(
+    "--backend",
+    metavar="NAME",
+    help="The backend that compiles, whatever the script says: its registered name, or MODULE:NAME if a module "
+    "registers or holds it. A script that compiles nothing has the modules compiled that it calls. Exported programs "
+    "(.pt2) need it; for these, aot_inductor is AOTInductor.",
+)
+@click.option(
+    "--import",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="Import the module first, which registers the backend of --backend. May be given several times.",
+)
+@click.option("--all", "every", is_flag=True, help="Reduce each failing graph in turn, into graph-N folders.")
+@click.argument("script")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(
+    script: str,
+    arguments: tuple[str, ...],
+    is_module: bool,
+    graph: int | None,
+    every: bool,
+    backend: str | None,
+    modules: tuple[str, ...],
+    **values: Any,
+) -> int:
+    """Run SCRIPT with ARGUMENTS as python would, catch the backend call that fails, and reduce it. SCRIPT may also be a
+    program that torch.export.save wrote: it is compiled with --backend and called with its own inputs.
+
+    The script is not changed. What it prints and reads is its own. Example:
+
+        minify run train.py --epochs 1
+    """
+    from minifier.capturing.script import Program
+    from minifier.flow.cli.running import ends_as_json, run_command
+    from minifier.flow.folders import Asked
+
+    with ends_as_json(values["json"]):
+        asked = Asked(Program(script, arguments, is_module, backend=backend or "", modules=modules), graph)
+        own = {name for parameter in click.get_current_context().command.params for name in parameter.opts}
+        names = [argument.partition("=")[0] for argument in arguments]
+        misplaced = [name for name in names if name.startswith("--") and name in own]
+        return run_command(asked, every, Options.of(values), _interpreters(), misplaced)
+
+
+@cli.command(cls=ConfiguredCommand, short_help="Reduce a captured Case, or go on with an interrupted run.")
+@reduction_options
+@trust_option
+@click.argument("case_dir", type=click.Path(path_type=Path))
+def reduce(case_dir: Path, trust: bool, **values: Any) -> int:
+    """Reduce a Case: the case/ folder of a run, captured here or elsewhere, a run that was interrupted, or what a
+    process left that died within minifier.capture.
+
+    Given a run's output folder, the run goes on in it, and no probe of its journal is made again. Examples:
+
+    \b
+        minify reduce minify-out/train-1
+        minify reduce --out there case-of-somebody
+    """
+    from minifier.flow.cli.running import ends_as_json, reduce_command
+
+    with ends_as_json(values["json"]):
+        return reduce_command(case_dir, Options.of(values), _interpreters(), trust)
+
+
+@cli.command(short_help="Run a repro, and say whether it still fails as it should.")
+@click.option(
+    "--timeout",
+    type=RealNumber(min=1),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of the script.",
+)
+@trust_option
+@click.argument("repro", type=click.Path(path_type=Path))
+def check(repro: Path, timeout: float, trust: bool) -> int:
+    """Run REPRO, a repro.py, the folder that holds it, or a bundle.zip, and say whether it still fails as it should.
+
+    \b
+    Exit codes, as `git bisect run` wants them:
+      0    the failure is gone
+      1    it is still there
+      125  something else happened
+      2    not run: somebody else made it, or torch is too old
+
+    \b
+    Examples:
+      minify check minify-out/train-1
+      git bisect run minify check /path/to/bundle.zip
+    """
+    refuse_older_torch()
+    from minifier.flow.cli.checking import check_command
+
+    return check_command(repro, timeout, _interpreters(), trust)
+
+
+@cli.command(short_help="Write the reports of a finished run anew.")
+@click.option(
+    "--include-data/--no-include-data",
+    default=None,
+    help="Whether real values that the repro needs go into bundle.zip. Default: as the run was told.",
+)
+@click.option(
+    "--bundle-private/--no-bundle-private",
+    default=None,
+    help="Whether bundle.zip is written if constants in repro.py look like secrets. Default: as the run was told.",
+)
+@click.option(
+    "--show-private",
+    is_flag=True,
+    help="Say what was taken out of the files: kind, file, line, and the first two characters.",
+)
+@click.option(
+    "--github",
+    is_flag=True,
+    help="Write issue.md too, a report that an issue on GitHub can hold, and print the command that files it.",
+)
+@click.argument("folder", type=click.Path(path_type=Path))
+def report(
+    folder: Path, include_data: bool | None, bundle_private: bool | None, show_private: bool, github: bool
+) -> int:
+    """Write result.json, report.md, report.html and bundle.zip of a finished run anew. FOLDER is its output folder.
+    Examples:
+
+    \b
+        minify report minify-out/train-1 --include-data
+        minify report minify-out/train-1 --github
+    """
+    from minifier.flow.cli.reporting import report_command
+
+    return report_command(folder, include_data, bundle_private, show_private, github)
+
+
+@cli.command(short_help="Print the last lines of a finished run again.")
+@click.argument("folder", type=click.Path(path_type=Path))
+def show(folder: Path) -> int:
+    """Print what a finished run printed last: what failed, where, how small it is, the repro. FOLDER is its folder.
+    Example:
+
+        minify show minify-out/train-1
+    """
+    from minifier.flow.cli.reporting import show_command
+
+    return show_command(folder)
+
+
+_FOLDERS = click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
+
+
+@cli.command("list", short_help="List the output folders of earlier runs.")
+@_FOLDERS
+def list_(folders: tuple[Path, ...]) -> int:
+    """List the runs in FOLDERS, by default minify-out: how each ended, what failed, from how many ops to how many."""
+    from minifier.flow.cli.listing import list_command
+
+    return list_command(folders)
+
+
+@cli.command(short_help="Group runs by their failure.")
+@_FOLDERS
+def dedupe(folders: tuple[Path, ...]) -> int:
+    """Group the runs in FOLDERS, by default minify-out, by the key of their failure: equal keys are one failure."""
+    from minifier.flow.cli.listing import dedupe_command
+
+    return dedupe_command(folders)
+
+
+@cli.command(short_help="Remove output folders of earlier runs.")
+@click.option("--all", "every", is_flag=True, help="Remove runs with a repro, too.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_FOLDERS
+def clean(folders: tuple[Path, ...], every: bool, yes: bool) -> int:
+    """Remove the runs in FOLDERS, by default minify-out, that ended without a repro or were interrupted.
+
+    What is removed is listed first, and you are asked. A run that goes on stays.
+    """
+    from minifier.flow.cli.listing import clean_command
+
+    return clean_command(folders, every, yes)
+
+
+@cli.command(short_help="List the backends that torch.compile can find here.")
+def backends() -> int:
+    """List the backends that torch.compile can find here, from where, and with what tags.
+
+    A backend that a module registers is found only once that module is imported. Example:
+
+        minify backends
+    """
+    from minifier.flow.cli.listing import list_backends
+
+    return list_backends()
+
+
+@cli.command(short_help="Tell what works on this machine with this torch.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+def doctor(as_json: bool) -> int:
+    """Tell what works on this machine with this torch, and what is lost where something is missing."""
+    from minifier.flow.machine import refuse_without_torch
+
+    refuse_without_torch()
+    from minifier.flow.cli.doctor import doctor as examine  # imports torch
+
+    return examine(as_json)
+
+
+@cli.command()
+def passes() -> int:
+    """List what is tried to make a failing graph or script smaller.
+
+    --passes and --skip-pass take these names, but for `ops` and `statements`. Example:
+
+        minify run --skip-pass sizes train.py
+    """
+    from minifier.flow.cli.listing import list_passes
+
+    return list_passes()

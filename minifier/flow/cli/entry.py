@@ -1,0 +1,110 @@
+"""The entry point of the command `minify`: how its errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+
+from minifier.errors import ExitCode, MachineFailed, MinifyError
+from minifier.flow.cli.commands import cli
+from minifier.process.interpreters import Interpreters
+from minifier.process.interrupts import end_by_signals
+from minifier.process.machine import machine_failure
+
+# They would start torch's own minifier, or its debug output, in our children.
+_TORCH_MINIFIER_VARIABLES = ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_COMPILE_DEBUG")
+
+
+def _guarded(work: Callable[[], int]) -> int:
+    """Run a command; turn its exceptions into messages and exit codes."""
+    for variable in _TORCH_MINIFIER_VARIABLES:
+        os.environ.pop(variable, None)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by some parents, which would hide how a child ended
+    end_by_signals()
+    try:
+        return work()
+    except MachineFailed as error:
+        return _told(error)
+    except MinifyError as error:
+        print(f"minify: {error}", file=sys.stderr)
+        if error.exit_code is not ExitCode.INTERNAL:
+            return int(error.exit_code)
+        return _internal(str(error))
+    except SystemExit as error:  # a signal asked us to end; temporary files are already removed
+        return error.code if isinstance(error.code, int) else 1
+    except KeyboardInterrupt:
+        print("minify: interrupted", file=sys.stderr)
+        return int(ExitCode.INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 - any that is not the machine's fault is this tool's
+        if (failure := machine_failure(error)) is None:
+            return _internal(traceback.format_exc())
+        return _told(failure)
+
+
+def _told(failure: MachineFailed) -> int:
+    """Print what the machine refused, and what to do; return the exit code."""
+    print(f"minify: {failure}\nminify: {failure.advice}", file=sys.stderr)
+    return int(failure.exit_code)
+
+
+def _internal(trace: str) -> int:
+    """Write the traceback to a new folder, to attach to a bug report."""
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp(prefix="minify-error-"))
+    (folder / "traceback.txt").write_text(trace, encoding="utf-8")
+    print(
+        f"minify: this is an error of minify, not of yours: {trace.strip().splitlines()[-1]}\n"
+        f"minify: the traceback is in {folder}/traceback.txt; please attach it to a report",
+        file=sys.stderr,
+    )
+    return int(ExitCode.INTERNAL)
+
+
+def _open_standard_files() -> None:
+    """Open the null device for each standard stream with which the process was not started."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is `number`
+    sys.stdin = sys.stdin or open(0)  # noqa: SIM115 - open as long as the process
+    sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115
+
+
+def command_line(arguments: Sequence[str] | None = None, interpreters: Interpreters | None = None) -> int:
+    """Run `minify` with these arguments, by default the arguments of this process; return the exit code.
+
+    `interpreters` starts the interpreters of the verification.
+    """
+
+    def work() -> int:
+        try:
+            status = cli.main(arguments, standalone_mode=False, prog_name="minify", obj=interpreters or Interpreters())
+        except click.exceptions.Abort:
+            raise KeyboardInterrupt from None
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        return status if isinstance(status, int) else 0
+
+    return _guarded(work)
+
+
+def main(interpreters: Interpreters | None = None) -> None:
+    """Run the command `minify`, and end this process."""
+    _open_standard_files()
+    status = command_line(interpreters=interpreters)
+    # Destroying torch's objects one by one would take as long as importing torch.
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)

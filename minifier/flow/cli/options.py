@@ -1,0 +1,296 @@
+"""Options that several commands share: from pyproject.toml, the environment and the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from minifier.data.failure.kinds import Aspect
+from minifier.data.settings import Settings
+from minifier.flow.program import settings_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ENVIRONMENT_PREFIX = "MINIFY"  # the environment's name of --max-probes is MINIFY_MAX_PROBES
+_TABLE = "tool.minify"
+# The file may be a stranger's, in a folder with a Case: it must not name code to run, nor give away data.
+_NOT_IN_FILES = ("out", "predicate", "cluster", "include_data", "bundle_private", "trust", "show_config")
+
+
+def _options(command: click.Command) -> Iterator[click.Option]:
+    return (each for each in command.params if isinstance(each, click.Option))
+
+
+def _name(option: click.Option) -> str:
+    """Return the option's longest spelling without dashes ahead."""
+    return max(option.opts, key=len).lstrip("-")
+
+
+def _file_with_table(folder: Path) -> tuple[Path, dict[str, Any]] | None:
+    """Return the nearest pyproject.toml with our table, in this folder or above it, and the table."""
+    for each in (folder, *folder.parents):
+        path = each / "pyproject.toml"
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if _TABLE not in text:
+            continue
+        try:
+            table = tomllib.loads(text).get("tool", {}).get("minify")
+        except tomllib.TOMLDecodeError as error:
+            raise click.UsageError(f"{path} is no TOML: {error}") from error
+        if table is not None:
+            return path, table
+    return None
+
+
+class ConfiguredCommand(click.Command):
+    """A command whose options have defaults in the table, and names in the environment.
+
+    The table may have the options of all configured commands: each takes those that it has.
+    """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """As click does. Raises UsageError for a table with a wrong key or value."""
+        found = None if extra.get("resilient_parsing") else _file_with_table(Path.cwd())
+        if parent is not None and found is not None:
+            own = {each.name for each in self.params}
+            values = _of_table(parent, *found)
+            extra["default_map"] = {name: value for name, value in values.items() if name in own}
+            parent.meta[_TABLE] = found[0]
+        return super().make_context(info_name, args, parent, auto_envvar_prefix=ENVIRONMENT_PREFIX, **extra)
+
+
+def _of_table(context: click.Context, path: Path, table: Any) -> dict[str, Any]:
+    """Return the values of the table by parameter name. `context` is that of the group of commands."""
+    if not isinstance(table, dict):
+        raise click.UsageError(f"{path}: [{_TABLE}] is no table")
+    assert isinstance(context.command, click.Group)
+    commands = [each for each in context.command.commands.values() if isinstance(each, ConfiguredCommand)]
+    options = [each for command in commands for each in _options(command)]
+    allowed = {_name(each): each for each in options if each.name not in _NOT_IN_FILES}
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        option = allowed.get(key)
+        if option is None or option.name is None:
+            names = ", ".join(sorted(allowed))
+            raise click.UsageError(f"{path}: [{_TABLE}] must not have `{key}`; it may have {names}")
+        try:
+            option.type_cast_value(context, value)
+        except click.BadParameter as error:
+            raise click.UsageError(f"{path}: [{_TABLE}] {key} = {value!r}: {error.message}") from error
+        values[option.name] = value
+    return values
+
+
+def _text(value: Any) -> str:
+    """Return an option's value as a text; empty if none was given, which click says by an object of its own."""
+    if isinstance(value, tuple):
+        return ", ".join(map(_text, value))
+    return str(value) if isinstance(value, (bool, int, float, str, Path)) else ""
+
+
+def _show(context: click.Context, option: click.Parameter, asked: bool) -> None:
+    """Print each option that can be configured, its value, and where the value is from; end the command."""
+    if not asked or context.resilient_parsing:
+        return
+    rows = []
+    for each in _options(context.command):
+        if each.name in ("help", option.name):
+            continue
+        value, _ = each.handle_parse_result(context, {}, [])
+        where = {
+            ParameterSource.ENVIRONMENT: f"{ENVIRONMENT_PREFIX}_{(each.name or '').upper()}",
+            ParameterSource.DEFAULT_MAP: str(context.meta.get(_TABLE, "")),
+        }.get(context.get_parameter_source(each.name or "") or ParameterSource.DEFAULT, "default")
+        rows.append((_name(each), _text(value), where))
+    widths = [max(len(row[i]) for row in rows) for i in range(2)]
+    for name, text, where in rows:
+        click.echo(f"{name:{widths[0]}}  {text:{widths[1]}}  {where}".rstrip())
+    context.exit()
+
+
+show_config_option = click.option(
+    "--show-config",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show,
+    help="Print what the environment, pyproject.toml and the defaults set, and end.",
+)
+
+
+class RealNumber(click.FloatRange):
+    """A number within limits, called so where click would say `float range`."""
+
+    name = "number"
+
+
+class WholeNumber(click.IntRange):
+    """An integer within limits, called a whole number."""
+
+    name = "whole number"
+
+
+_SHARED_OPTIONS = (
+    click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        help="Output folder; must be empty or not exist. Default: minify-out/SCRIPT-N; of reduce the given folder, if "
+        "a run or minifier.capture wrote it.",
+    ),
+    click.option(
+        "--match",
+        metavar="REGEX",
+        help="Any failure whose message matches counts as the same failure, whatever its type and place.",
+    ),
+    click.option(
+        "--match-log",
+        metavar="REGEX",
+        help="A log line or a warning during a backend call counts as a failure if it matches: a fallback to eager, "
+        "say. Lines are `LEVEL logger: message`, from INFO on, if the loggers let them through.",
+    ),
+    click.option(
+        "--timeout",
+        type=RealNumber(min=0.1),
+        metavar="SECONDS",
+        help="Time limit of each probe, and of each backend call of the script. Default: for a probe ten times the "
+        "first failing run, at least 2 s, at most 300 s; in the script ten times the slowest call so far, at least "
+        "120 s, and 600 s for a first call that goes on computing.",
+    ),
+    click.option(
+        "--memory",
+        type=WholeNumber(min=64),
+        metavar="MIB",
+        help="Memory limit of the script and of each probe, beyond what they begin with, reserved memory included. "
+        "Default: they may reserve what they like, and use four fifths of what is free.",
+    ),
+    click.option(
+        "--compare",
+        type=click.Choice(["auto", "always", "never", "strict"]),
+        default="auto",
+        show_default=True,
+        help="Compare the results of compiled code with eager's: if nothing else failed, always, or never; strict: if "
+        "nothing else failed, and large differences count even where eager itself varies as much.",
+    ),
+    click.option("--rtol", type=RealNumber(min=0), metavar="R", help="With --atol: how far results may differ."),
+    click.option("--atol", type=RealNumber(min=0), metavar="A", help="With --rtol, likewise, absolutely."),
+    click.option(
+        "--ignore",
+        type=click.Choice([aspect.value for aspect in Aspect]),
+        multiple=True,
+        metavar="ASPECT",
+        help=f"What does not count as a difference; may be repeated: {', '.join(aspect.value for aspect in Aspect)}.",
+    ),
+    click.option(
+        "--predicate",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A Python file whose `differs(compiled, eager)` decides whether results differ.",
+    ),
+    click.option(
+        "--workers",
+        type=WholeNumber(1, 64),
+        metavar="N",
+        help="Probes at once; the answer does not depend on it. Default: 1, or one a core where one takes over 0.5 s.",
+    ),
+    click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Make the probes on a Ray cluster, one a CPU or GPU; `local` starts one of this machine's cores.",
+    ),
+    click.option(
+        "--budget",
+        type=RealNumber(min=0),
+        metavar="SECONDS",
+        help="Stop reducing after this time, by default ten times what the script takes, and 180 s; the best so far is "
+        "written and verified (exit code 3).",
+    ),
+    click.option(
+        "--max-probes",
+        type=WholeNumber(min=0),
+        metavar="N",
+        help="Stop reducing after so many probes, likewise.",
+    ),
+    click.option(
+        "--passes",
+        metavar="NAMES",
+        help="Try only these passes, with commas between, beside `ops` and `statements` (`minify passes` lists them).",
+    ),
+    click.option("--skip-pass", multiple=True, metavar="NAME", help="Do not try this pass; may be repeated."),
+    click.option(
+        "--verify",
+        type=WholeNumber(min=1),
+        default=3,
+        show_default=True,
+        metavar="N",
+        help="In how many fresh interpreters the repro has to show the failure.",
+    ),
+    click.option(
+        "--include-data/--no-include-data",
+        default=None,
+        help="Whether real values that the repro needs go into bundle.zip. They are beside the repro in any case. "
+        "Default: ask; no, without a terminal.",
+    ),
+    click.option(
+        "--bundle-private/--no-bundle-private",
+        default=None,
+        help="Whether bundle.zip is written if the failure needs constants in repro.py that look like secrets. "
+        "Default: ask; no, without a terminal.",
+    ),
+    click.option("--quiet", is_flag=True, help="Say nothing but errors and the last lines."),
+    click.option(
+        "--verbose",
+        is_flag=True,
+        help="Say a line for each probe and each fallback: what was tried, and how a probe ended.",
+    ),
+    click.option(
+        "--json",
+        is_flag=True,
+        help="At the end write the result to standard output, as one line: what result.json has.",
+    ),
+    show_config_option,
+)
+
+
+trust_option = click.option(
+    "--trust",
+    is_flag=True,
+    help="Run the code in it, whoever made it. Default: ask, unless this user's minify wrote it on this machine; "
+    "without a terminal, exit code 2.",
+)
+
+
+def reduction_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the shared options to a command."""
+    for option in reversed(_SHARED_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a command: the run's settings, the output folder, and the console's verbosity."""
+
+    settings: Settings
+    out: Path | None = None
+    quiet: bool = False
+    verbose: bool = False
+    json: bool = False
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Options:
+        """Build the options from click's values. Raises UsageError for invalid or contradictory values."""
+        return cls(settings_of(values), values["out"], values["quiet"], values["verbose"], values["json"])

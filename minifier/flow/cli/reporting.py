@@ -1,0 +1,90 @@
+"""`minify report`: write the reports of a finished run again."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from minifier.data.case.store import write_atomically
+from minifier.errors import ExitCode, UsageError
+from minifier.flow.machine import import_torch
+from minifier.repro.report.last_block import last_block, lines_of
+
+if TYPE_CHECKING:  # importing it would import torch for a folder that does not exist
+    from minifier.repro.report.finished import Consent
+    from minifier.repro.report.outcome import Outcome
+    from minifier.repro.report.redact import Removal
+
+
+def _finished(folder: Path) -> tuple[Outcome, Consent]:
+    """Return the finished run of an output folder. Imports torch."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder: give the output folder of a run.")
+    import_torch()
+    from minifier.repro.report.finished import read_finished
+
+    return read_finished(folder)
+
+
+def show_command(folder: Path) -> int:
+    """Print the last lines of a finished run again, to standard output."""
+    outcome, _ = _finished(folder)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line, _ in lines_of(last_block(outcome), width):
+        print(line)
+    return int(ExitCode.REDUCED)
+
+
+def report_command(
+    folder: Path, include_data: bool | None, bundle_private: bool | None, show_private: bool, github: bool
+) -> int:
+    """Write result.json, report.md, report.html and bundle.zip of an output folder again; print the paths.
+
+    With `github`, also write the body of an issue, and print the command that files the issue.
+    """
+    outcome, consent = _finished(folder)
+    from minifier.repro.report.finished import BUNDLE, write_reports
+    from minifier.repro.report.markdown import ISSUE
+
+    if include_data is not None:
+        consent = replace(consent, data=include_data)
+    if bundle_private is not None:
+        consent = replace(consent, constants=bundle_private)
+    written = write_reports(folder, outcome, consent, _say, github)
+    for name, size in written.left_out:
+        _say(f"{name} ({size} bytes) is too large for {BUNDLE}")
+    if include_data and (outcome.repro is None or not outcome.repro.beside):
+        _say("the repro reads no file: there is nothing to include")
+    elif outcome.repro is not None and outcome.repro.beside:
+        files = " and ".join(outcome.repro.beside)
+        _say(f"{BUNDLE} {'holds' if consent.data else 'does not hold'} {files}, which the repro reads")
+    if written.constants:
+        where = ", ".join(map(str, written.constants))
+        _say(f"the failure needs constants of repro.py that look like secrets: {where}")
+    if written.bundle is None:
+        _say(f"there is no {BUNDLE}: `minify report {folder} --bundle-private` writes it all the same")
+    if show_private:
+        _show(written.removals)
+    for path in (folder / "report.md", folder / "report.html", written.bundle):
+        if path is not None:
+            print(path)
+    if written.issue is not None:
+        write_atomically(folder / ISSUE, written.issue.body)
+        print(written.issue.command(folder / ISSUE))
+    return int(ExitCode.REDUCED)
+
+
+def _show(removals: Sequence[Removal]) -> None:
+    """Print a line for each secret that was taken out."""
+    for removal in removals:
+        print(f"{removal.file}:{removal.line}: {removal.kind}, {removal.head}...")
+    if not removals:
+        print("nothing was taken out")
+
+
+def _say(text: str) -> None:
+    print(f"minify: {text}", file=sys.stderr)

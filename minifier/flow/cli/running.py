@@ -1,0 +1,114 @@
+"""`minify run` and `minify reduce`, and the question ahead of running somebody else's code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from minifier.data.case.files import check_folder, why_no_key
+from minifier.data.case.store import CASE, load
+from minifier.errors import ExitCode, MinifyError, NothingToReduce, NotTrusted, UsageError
+from minifier.flow.cli.console import Console
+from minifier.flow.cli.options import Options
+from minifier.flow.folders import Asked, case_folder, choose_folder, goes_on, is_unfinished
+from minifier.flow.foreign_code import Row, foreign_code_in, shown
+from minifier.flow.machine import prepared
+from minifier.flow.program import check_program
+from minifier.process.interpreters import Interpreters
+
+_EXIT_CODE = {"reduced": ExitCode.REDUCED, "stopped": ExitCode.STOPPED, "no-repro": ExitCode.NO_REPRO}
+
+
+@contextlib.contextmanager
+def ends_as_json(wanted: bool) -> Iterator[None]:
+    """If wanted, print an exception from the body to standard output too, as a line of JSON."""
+    try:
+        yield
+    except Exception as error:
+        if wanted:
+            code = error.exit_code if isinstance(error, MinifyError) else ExitCode.INTERNAL
+            status = code.name.lower().replace("_", "-")
+            told = {"version": 1, "status": status, "reason": str(error)}
+            if isinstance(error, NothingToReduce):
+                told["cause"] = error.cause
+            print(json.dumps(told), flush=True)
+        raise
+
+
+def run_command(
+    asked: Asked,
+    every: bool,
+    options: Options,
+    interpreters: Interpreters,
+    misplaced: Sequence[str] = (),
+) -> int:
+    """Run the script and reduce its failures; return the first exit code that is not 0.
+
+    `misplaced` are arguments of the script that are named like options of minify.
+    """
+    if every and asked.graph is not None:
+        raise UsageError("--graph and --all contradict each other: give one of them.")
+    check_program(asked.program, options.settings.level)
+    with Console(options.quiet, options.verbose, options.json) as console:
+        if misplaced:
+            names, stand = ", ".join(misplaced), "it stands" if len(misplaced) == 1 else "they stand"
+            console.say(f"{names}: given to {asked.program.said}, as {stand} after it; minify's options go before it")
+        may_go_on = not every and options.out is None and options.settings.level != "source"
+        interrupted = goes_on(asked, console) if may_go_on else None
+        if interrupted is not None:
+            return _reduce(interrupted, options, console, interpreters)
+        folder = choose_folder(options.out, asked.program.name)  # an unusable one is refused before torch is imported
+        codes = []
+        with prepared(options.settings, console, interpreters) as run:
+            from minifier.flow.run import minify_each
+
+            for outcome in minify_each(asked, run, folder, every):
+                console.final(outcome)
+                codes.append(_EXIT_CODE[outcome.status.value])
+    return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
+
+
+def reduce_command(folder: Path, options: Options, interpreters: Interpreters, trust: bool = False) -> int:
+    """Reduce a Case folder, or go on with the output folder of an earlier run; return the exit code.
+
+    Raises NotTrusted if the folder has code of somebody else, unless the user agrees or has agreed with `trust`.
+    """
+    with Console(options.quiet, options.verbose, options.json) as console:
+        return _reduce(folder, options, console, interpreters, trust)
+
+
+def _reduce(folder: Path, options: Options, console: Console, interpreters: Interpreters, trust: bool = False) -> int:
+    folder = folder.resolve() if folder.is_symlink() else folder
+    check_folder(folder)
+    case_dir = case_folder(folder)
+    if not is_unfinished(folder):
+        if not (case_dir / CASE).exists():
+            raise UsageError(f"{case_dir} is not a Case folder: it has no case.json.")
+        load(case_dir)  # a damaged one is refused before torch is imported
+    ask_about(str(folder), foreign_code_in(folder), console, trust)
+    with prepared(options.settings, console, interpreters) as run:
+        from minifier.flow.run import minify_case
+
+        outcome = minify_case(folder, run, options.out)
+    console.final(outcome)
+    return int(_EXIT_CODE[outcome.status.value])
+
+
+def ask_about(given: str, code: Sequence[Row], console: Console, trust: bool) -> None:
+    """Return if the code may be run: there is none of somebody else's, or the user allows it.
+
+    `given` is the folder or bundle as the user named it. Raises NotTrusted otherwise.
+    """
+    if trust or not code:
+        return
+    reason = why_no_key()
+    whose = (
+        f"it cannot be told who made {given} ({reason})" if reason else f"{given} is not as your minify wrote it here"
+    )
+    what = f"{whose}. This would run code in it:\n{shown(code)}"
+    if not console.can_ask:
+        raise NotTrusted(f"{what}\nNothing was run. If you trust whoever made it, give --trust.")
+    if not console.ask(f"{what}\nRun it?"):
+        raise NotTrusted(f"nothing of {given} was run. --trust runs it without this question.")

@@ -1,0 +1,211 @@
+"""`minifier.check` and `minifier.minify`: a function under a backend, and the result, which a notebook shows."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minifier.capturing import script
+from minifier.data.case import Case
+from minifier.data.case.run_folder import RunFolder, next_place, shown_path
+from minifier.data.case.store import CASE, load
+from minifier.data.failure import Failure
+from minifier.errors import UsageError
+from minifier.flow.embed.recording import record_graphs
+from minifier.flow.embed.reducing import LOG, start_reducing, wait_for_repro
+from minifier.flow.embed.session import free_folder
+from minifier.flow.embed.try_recorded import answer_file, read_answer
+from minifier.flow.keep_case import keep_case
+from minifier.process.child import end
+from minifier.process.progress import counted
+from minifier.repro.report.finished import FINISHED, read_finished
+from minifier.repro.report.last_block import ResultRow, last_block, lines_of
+
+Inputs = Sequence[Any]
+"""The positional arguments of a call: tensors and other values."""
+
+
+def check(
+    fn: Callable[..., Any], inputs: Inputs = (), backend: Any = "inductor", *, timeout: float | None = None
+) -> Failure | None:
+    """Call `fn(*inputs)` once under the backend, and compare with eager; return the first failure, or None.
+
+    `fn` is a function or a module. `backend` is whatever torch.compile takes. The backward pass is run too, where the
+    results require grad. `timeout` is in seconds, for each graph; by default 120.
+
+    No folder stays. Tensors, modules, optimizers, containers and objects of the user's classes that `fn` and `inputs`
+    reach are afterwards as before, so are the global random generators and Dynamo's caches. docs/how-to/in-process.md
+    has the limits. Raises whatever `fn` itself raises without the backend, NoRepro if no other process can have the
+    graph or the backend, and MinifyError. Under `minify run` the backend is called here, so that `minify run` sees
+    the failure.
+    """
+    _refuse_if_no_arguments(inputs)
+    if script.under_run:
+        torch.compile(fn, backend=backend)(*inputs)
+        return None
+    with _first_failing_call(fn, inputs, backend, timeout) as (folder, _):
+        return load(folder.case).failure if folder is not None else None
+
+
+def minify(
+    fn: Callable[..., Any],
+    inputs: Inputs = (),
+    backend: Any = "inductor",
+    *,
+    out: Path | str | None = None,
+    timeout: float | None = None,
+    options: Sequence[str] = (),
+) -> FunctionOutcome:
+    """Call `fn(*inputs)` as `check` does, and reduce the first failure to a verified repro, in another process.
+
+    `out` is by default `minify-out/<name of fn>-<n>`. If the folder is in use, a number is appended. It is made only
+    for a failure. `options` are command-line options of `minify reduce`. Raises as `check` does.
+    """
+    _refuse_if_no_arguments(inputs)
+    if script.under_run:
+        check(fn, inputs, backend)
+        return FunctionOutcome()
+    name = getattr(fn, "__name__", type(fn).__name__)
+    with _first_failing_call(fn, inputs, backend, timeout) as (found, graphs):
+        if found is None:
+            return FunctionOutcome(graphs=graphs)
+        place = next_place(_folder_name(name)).absolute() if out is None else free_folder(out)
+        keep_case(found.case, place)
+    limit = [] if timeout is None else ["--timeout", str(timeout)]
+    wait_for_repro(start_reducing(place, [*limit, *options]), place)
+    return outcome_of(place, graphs)
+
+
+def _refuse_if_no_arguments(inputs: Any) -> None:
+    """Raise UsageError for a tensor, say, which Python would unpack along its first dimension."""
+    if not isinstance(inputs, (list, tuple)):
+        kind = type(inputs).__name__
+        raise UsageError(f"inputs is a {kind}: give the arguments of the call as a list or tuple, like [x].")
+
+
+def _folder_name(name: str) -> str:
+    return "".join(character if character.isalnum() else "-" for character in name).strip("-") or "function"
+
+
+@contextlib.contextmanager
+def _first_failing_call(
+    fn: Callable[..., Any], inputs: Inputs, backend: Any, timeout: float | None
+) -> Iterator[tuple[RunFolder | None, int]]:
+    """Yield the folder of the first failing call, or None, and the number of graphs. The folder is removed then."""
+    with tempfile.TemporaryDirectory(prefix="minify-") as temporary:
+        recorded = Path(temporary)
+        graphs = record_graphs(fn, inputs, backend, recorded)
+        yield (_tried(recorded, timeout) if graphs else None), graphs
+
+
+def _tried(recorded: Path, timeout: float | None) -> RunFolder | None:
+    """Make the recorded calls in another process. Raises the error of that process."""
+    limit = "" if timeout is None else str(timeout)
+    with (
+        answer_file() as answer,
+        subprocess.Popen(
+            [sys.executable, "-m", "minifier.flow.embed.try_recorded", str(recorded), str(answer), limit],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            pass_fds=[answer],
+        ) as process,
+    ):
+        try:
+            _, diagnostics = process.communicate()
+        except BaseException:  # an interrupt, in a notebook too
+            end(process)
+            raise
+        folder = read_answer(answer, diagnostics)
+    return None if folder is None else RunFolder(folder)
+
+
+@dataclass(frozen=True, repr=False)
+class FunctionOutcome:
+    """The result of `minifier.minify`. Without a failure, only `graphs` is known.
+
+    failure: the first failure. `failure.sentence` describes it.
+    repro: the path of the verified repro; None without one.
+    ops: the number of ops that are left in the repro; None if nothing was reduced.
+    ops_before: the number of ops of the failing graph.
+    origin: the lines of the user's code, like `model.py:14`, that the ops which are left come from.
+    folder: the output folder, with the reports.
+    graphs: the number of graphs that Dynamo made of the function.
+    """
+
+    failure: Failure | None = None
+    repro: Path | None = None
+    ops: int | None = None
+    ops_before: int = 0
+    origin: tuple[str, ...] = ()
+    folder: Path | None = None
+    graphs: int = 0
+    _rows: tuple[ResultRow, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether there was a failure."""
+        return self.failure is not None
+
+    def __repr__(self) -> str:
+        return "\n".join(line for line, _ in lines_of(tuple(self._shown()), None))
+
+    def _shown(self) -> Iterator[ResultRow]:
+        if self.failure is None:
+            seen = "no graph went to the backend" if not self.graphs else f"{counted(self.graphs, 'graph')} compared"
+            yield ResultRow("passed", f"no backend call fails, and results are eager's; {seen}")
+            return
+        yield from self._rows
+
+    def _repr_html_(self) -> str:
+        """Return the rows of the result, and the repro, for a notebook. All texts are escaped."""
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(row.label)}</th>"
+            f"<td style='text-align:left;white-space:pre-wrap'>{html.escape(row.text)}</td></tr>"
+            for row in self._shown()
+        )
+        shown = f"<table>{rows}</table>"
+        if self.repro is not None and self.repro.exists():
+            shown += f"<pre>{html.escape(self.repro.read_text(encoding='utf-8'))}</pre>"
+        return shown
+
+
+def outcome_of(out: Path, graphs: int) -> FunctionOutcome:
+    """Read the output folder of a reduction that has ended, or that died; the log is named then."""
+    folder = RunFolder(out)
+    case = load(folder.case)
+    minimal = load(folder.minimal) if (folder.minimal / CASE).exists() else None
+    if (out / FINISHED).exists():
+        finished, _ = read_finished(out)
+        rows, failure = last_block(finished), finished.failure
+        ops = finished.summary.ops_after if finished.summary is not None else None
+    else:
+        log, failure, ops = out / LOG, case.failure, None
+        rows = (
+            ResultRow("failed", f"{case.backend.name}: {failure.sentence}"),
+            ResultRow("no repro", f"{shown_path(log)} says why: {_last_line(log)}"),
+            ResultRow("saved", shown_path(out)),
+        )
+    repro = folder.repro if folder.repro.exists() else None
+    return FunctionOutcome(failure, repro, ops, len(case.graph.ops), _places(minimal or case), out, graphs, tuple(rows))
+
+
+def _places(case: Case) -> tuple[str, ...]:
+    """Return the lines of the user's code that the ops come from, each once."""
+    return tuple(dict.fromkeys(node.place for node in case.graph.ops if node.place))
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8").strip().splitlines() if log.exists() else []
+    return lines[-1] if lines else "it is empty"

@@ -1,0 +1,394 @@
+"""The output folders of runs: choose one, find an interrupted, an earlier or a left one."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minifier.capturing.backend_calls import Running, RunningCalls
+from minifier.capturing.script import Program, is_file
+from minifier.data.case.files import MARK, is_made_here, marked, read_text
+from minifier.data.case.run_folder import RESULTS, RunFolder, next_place, numbered
+from minifier.data.case.serial import parsed
+from minifier.data.case.store import CASE, RESULT, write_atomically
+from minifier.data.failure.normalise import shortened
+from minifier.errors import MinifyError, UsageError
+from minifier.process.progress import Ui
+from minifier.process.temporary import hold, is_held, release
+
+if TYPE_CHECKING:
+    from minifier.flow.attempt import Run
+
+
+STATUS = "status"
+SOURCE = "script.json"  # of the script: a Case may need its definitions
+_NAME = re.compile(r"unfinished-\d+(-\d+)?")
+
+
+def new_folder(out: Path) -> tuple[Path, list[Path]]:
+    """Make a folder for this process in the output folder.
+
+    Return the folder, and the parents that had to be made, the innermost first.
+    """
+    new_parents = [place for place in (out, *out.parents) if not place.exists()]
+    out.mkdir(parents=True, exist_ok=True)
+    own = out / f"unfinished-{os.getpid()}"
+    for place in itertools.chain([own], numbered(own, 2)):
+        with contextlib.suppress(FileExistsError):
+            place.mkdir()
+            return place, new_parents
+    raise AssertionError("numbers have an end")
+
+
+def keep_source(folder: Path, text: str) -> None:
+    """Write the script's text into the folder of a process."""
+    write_atomically(folder / SOURCE, json.dumps(marked("script", {"source": text})) + "\n")
+
+
+def kept_source(folder: Path) -> str:
+    """Return the script's text from the folder of a process; "" if there is none."""
+    data = _source(folder)
+    return data["source"] if isinstance(data, dict) and isinstance(data.get("source"), str) else ""
+
+
+def is_own_source(folder: Path) -> bool:
+    """Whether this user's minify wrote the script's text there on this machine."""
+    return is_made_here("script", _source(folder))
+
+
+def _source(folder: Path) -> Any:
+    try:
+        return parsed(read_text(folder / SOURCE))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def is_unfinished(out: Path) -> bool:
+    """Whether the folder is not empty and has only folders of capturing processes."""
+    try:
+        names = os.listdir(out)
+    except OSError:
+        return False
+    return bool(names) and all(_NAME.fullmatch(name) for name in names)
+
+
+def dead_captures(out: Path) -> list[tuple[Path, list[Running]]]:
+    """Return the folders of dead processes, with the backend calls that each was in, the last begun first."""
+    folders = [out / name for name in sorted(os.listdir(out)) if _NAME.fullmatch(name)]
+    return [(folder, _running(folder)) for folder in folders if not is_held(folder / STATUS)]
+
+
+def clear_finished(out: Path) -> bool:
+    """Remove the folders of processes that died in no backend call; return whether all dead processes did."""
+    dead = dead_captures(out)
+    for folder, running in dead:
+        if not running:
+            shutil.rmtree(folder, ignore_errors=True)
+    return all(not running for _, running in dead)
+
+
+def _running(folder: Path) -> list[Running]:
+    path = folder / STATUS
+    return RunningCalls(path).running() if path.is_file() and os.access(path, os.W_OK) else []
+
+
+def remove_empty(folders: Sequence[Path]) -> None:
+    """Remove the folders in this order, up to the first that is not empty."""
+    for place in folders:
+        try:
+            place.rmdir()
+        except OSError:
+            return
+
+
+def choose_folder(wanted: Path | None, name: str) -> RunFolder:
+    """Return the output folder for a run, by default the next free folder; nothing is made yet.
+
+    Raises UsageError for a folder that is not empty, or cannot be written to.
+    """
+    default_for = name if wanted is None else ""
+    if wanted is None:
+        wanted = next_place(name)
+    elif wanted.exists() and not wanted.is_dir():
+        raise UsageError(f"--out {wanted} is a file. Name a folder that is empty or does not exist.")
+    elif wanted.is_dir() and any(_entries(wanted)):
+        raise UsageError(f"--out {wanted} is not empty. Name a folder that is empty or does not exist.")
+    existing = wanted
+    while not existing.exists():
+        existing = existing.parent
+    try:  # permissions alone do not tell: the file system may be read-only, the user root
+        tempfile.TemporaryFile(dir=existing).close()  # without a name: a kill leaves nothing
+    except OSError as error:
+        raise UsageError(
+            f"{existing} is not a folder that can be written to ({error.strerror}). Choose another with --out."
+        ) from None
+    return RunFolder(wanted.absolute(), default_for)
+
+
+def make_folder(folder: RunFolder) -> RunFolder:
+    """Make the output folder. If another run has taken a default folder by now, make the next free folder."""
+    while True:
+        was_there = folder.path.exists()
+        try:
+            folder.path.mkdir(parents=True, exist_ok=not folder.default_for)
+            return replace(folder, was_there=was_there)
+        except FileExistsError:
+            folder = choose_folder(None, folder.default_for)
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be read: {error.strerror}.") from None
+
+
+def case_folder(given: Path) -> Path:
+    """Return the Case folder that `given` names: itself, or the case/ of an output folder.
+
+    Raises UsageError if `given` is not a folder.
+    """
+    if not given.exists():
+        raise UsageError(f"{given} does not exist.")
+    if not given.is_dir():
+        raise UsageError(f"{given} is not a folder. Give the case/ or minimal/ folder of a run's output.")
+    case = RunFolder(given).case
+    return case if not (given / CASE).exists() and case.is_dir() else given
+
+
+RUN_FILE = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The program to reduce, and the number of the failing graph, if named."""
+
+    program: Program
+    graph: int | None = None
+
+
+def note_run(place: Path, asked: Asked) -> None:
+    """Record the program and the graph in the output folder.
+
+    Nothing is recorded of a program that has removed itself or its folder: its run cannot go on by itself.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        write_atomically(place / RUN_FILE, json.dumps(marked("run", _record(asked)), indent=1) + "\n")
+
+
+def lock_run(place: Path, run: Run) -> None:
+    """Lock the output folder until the run ends, so that no other process takes the run for interrupted.
+
+    Name the run's temporary folder there.
+    """
+    if run.temporary is not None:
+        run.temporary.name_in(place)
+    if (place / RUN_FILE).exists():
+        run.ending.callback(release, hold(place / RUN_FILE))
+
+
+def is_own_run(place: Path) -> bool:
+    """Whether this user's minify wrote run.json in the folder on this machine. Its program may be run again."""
+    try:
+        return is_made_here("run", parsed(read_text(place / RUN_FILE)))
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _interrupted_run(asked: Asked, folders: Sequence[Path]) -> Path | None:
+    """Return the latest of the folders in which this very reduction began and did not end, or None."""
+    record = _record(asked)
+    interrupted = [folder for folder in folders if _can_go_on(folder) and _read(folder / RUN_FILE) == record]
+    return max(interrupted, key=lambda folder: (folder / RUN_FILE).stat().st_mtime, default=None)
+
+
+def asked_there(place: Path) -> Asked | None:
+    """Return the program and graph recorded in an output folder, or None if the script has changed."""
+    record = _read(place / RUN_FILE)
+    try:
+        program = Program(
+            record["target"],
+            tuple(record["arguments"]),
+            record["is_module"],
+            backend=record["backend"],
+            modules=tuple(record["modules"]),
+        )
+        if not (program.is_module or is_file(program.target)):  # a pipe, which has been read
+            return None
+        asked = Asked(program, record["graph"])
+        return asked if _record(asked) == record else None
+    except (LookupError, TypeError, AttributeError, ValueError, OSError, MinifyError):  # missing, or not this tool's
+        return None
+
+
+def _record(asked: Asked) -> dict[str, Any]:
+    """Return the contents of run.json: equal records are of the same script, arguments and working folder."""
+    program = asked.program
+    target = program.said if program.is_module else str(Path(program.said).absolute())
+    source = Path(program.said).read_bytes() if program.made_of else program.source().encode(errors="replace")
+    digest = hashlib.blake2b(source, digest_size=16).hexdigest()
+    return {
+        "target": target,
+        "arguments": list(program.arguments),
+        "folder": os.getcwd(),
+        "source": digest,
+        "is_module": program.is_module,
+        "graph": asked.graph,
+        "backend": program.backend,
+        "modules": list(program.modules),
+    }
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a run has written its record into this folder."""
+    record = _read(folder / RUN_FILE)
+    return isinstance(record, dict) and {"target", "source", "graph"} <= record.keys()
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a process still works on the run of this folder."""
+    return is_held(folder / RUN_FILE)
+
+
+def _can_go_on(folder: Path) -> bool:
+    run = RunFolder(folder)
+    has_begun = (run.case / CASE).exists() and (folder / RUN_FILE).exists()
+    return has_begun and not run.result.exists() and not is_running(folder)
+
+
+def _read(path: Path) -> Any:
+    """Return the content of run.json without its mark, or None."""
+    try:
+        record = parsed(read_text(path))
+        return {name: value for name, value in record.items() if name != MARK}
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def goes_on(asked: Asked, ui: Ui) -> Path | None:
+    """Return the output folder of an interrupted run of the same script, if the user agrees to continue; else None."""
+    folder = _interrupted_run(asked, list(RESULTS.glob(f"{asked.program.name}-*")))
+    if folder is None or ui.ask(f"{folder} was interrupted, and the script is the same: continue it?"):
+        return folder
+    ui.say(f"an earlier run of this script was interrupted: `minify reduce {folder}` goes on with it")
+    return None
+
+
+_MAX_MESSAGE_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """An output folder, its result.json and case/case.json. A record is empty without its file, or if that is damaged.
+
+    A run that has not ended has no result.json.
+    """
+
+    path: Path
+    result: dict[str, Any]
+    case: dict[str, Any]
+
+    @property
+    def state(self) -> str:
+        """How the run ended, in a word or two."""
+        if self.result:
+            return str(self.result.get("status", "unknown"))
+        if (self.path / RESULT).exists():
+            return "damaged"
+        return "running" if is_running(self.path) else "interrupted"
+
+    @property
+    def failure(self) -> str:
+        """The backend, the type and the beginning of the message, in a line."""
+        failure, backend = (_part(self.result or self.case, name) for name in ("failure", "backend"))
+        message = shortened(str(failure.get("message", "")), _MAX_MESSAGE_CHARACTERS)
+        shown = ": ".join(filter(None, (str(failure.get("type", "")).rpartition(".")[2], message)))
+        return f"{backend.get('name', '')}: {shown}" if shown else ""
+
+    @property
+    def size(self) -> str:
+        """The number of ops, or of statements, before and after."""
+        for parts in ("ops", "statements"):
+            before, after = self.result.get(f"{parts}_before"), self.result.get(f"{parts}_after")
+            if after is not None:
+                return f"{before} -> {after} {parts}"
+        return ""
+
+    @property
+    def key(self) -> str:
+        """The key that equal failures share; "" if there is none."""
+        return str(_part(self.result, "failure").get("key", ""))
+
+
+def _part(result: dict[str, Any], name: str) -> dict[str, Any]:
+    part = result.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _earlier_run(path: Path) -> EarlierRun:
+    return EarlierRun(path, _read_record(path / RESULT), _read_record(path / "case" / CASE))
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    try:
+        record = parsed(read_text(path))
+    except (OSError, ValueError, RecursionError):
+        record = None
+    return record if isinstance(record, dict) else {}
+
+
+def runs_in(folders: Sequence[Path]) -> list[EarlierRun]:
+    """Return the runs in these folders, which are runs themselves or hold some; the oldest first."""
+    found = []
+    for folder in folders or [RESULTS]:
+        if not folder.is_dir() and folders:
+            raise UsageError(f"{folder} is not a folder.")
+        places = [folder, *(folder.glob("*")), *(folder.glob("*/graph-*"))]
+        found += [place for place in places if is_run(place) or _has_ended(place)]
+    return [_earlier_run(path) for path in sorted(dict.fromkeys(found), key=lambda path: path.stat().st_mtime)]
+
+
+def _has_ended(folder: Path) -> bool:
+    has_case = any((folder / name / CASE).is_file() for name in ("case", "minimal"))
+    return has_case and (folder / RESULT).is_file()
+
+
+def grouped(runs: Iterable[EarlierRun]) -> list[tuple[str, list[EarlierRun]]]:
+    """Return the distinct failures of finished runs by key, each with its runs, the most frequent first."""
+    groups: dict[str, list[EarlierRun]] = {}
+    for run in runs:
+        if run.key:
+            groups.setdefault(run.key, []).append(run)
+    return sorted(groups.items(), key=lambda item: -len(item[1]))
+
+
+def removable(runs: Iterable[EarlierRun], every: bool) -> list[EarlierRun]:
+    """Return the runs without a repro, or with `every` all; a run that goes on stays."""
+    ended = (run for run in runs if run.state != "running")
+    return [run for run in ended if every or not (run.path / "repro.py").exists()]
+
+
+def remove(runs: Iterable[EarlierRun]) -> None:
+    """Remove the folders of the runs, and a folder of results that is empty then."""
+    for run in _outermost(runs):
+        shutil.rmtree(run.path)
+        with contextlib.suppress(OSError):  # it holds other runs
+            if run.path.parent.name == RESULTS.name or run.path.name.startswith("graph-"):
+                run.path.parent.rmdir()
+
+
+def _outermost(runs: Iterable[EarlierRun]) -> list[EarlierRun]:
+    runs = list(runs)
+    paths = {run.path for run in runs}
+    return [run for run in runs if run.path.parent not in paths]

@@ -1,0 +1,271 @@
+"""Choose the failing calls of a script to reduce, and begin an attempt for each."""
+
+from __future__ import annotations
+
+import filecmp
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+from minifier.capturing.capture import (
+    FoundFailures,
+    compare_with_eager,
+    compile_module_calls,
+    compiles_nothing,
+    recapture_inputs,
+    run_script,
+    should_compare,
+)
+from minifier.capturing.captured import Captured, FailingGraph
+from minifier.capturing.script import Program, StandardInput
+from minifier.capturing.slicing import with_definitions
+from minifier.capturing.watch import Terms
+from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Drawn, Input, Script, TensorInput
+from minifier.data.case.calls import called
+from minifier.data.case.run_folder import RunFolder
+from minifier.data.case.store import ATEN, CASE, FORWARD, TENSORS, load, save
+from minifier.data.failure import Stage
+from minifier.data.torch_names import INDUCTOR_MODULES
+from minifier.errors import NoRepro, UsageError
+from minifier.flow.attempt import Attempt, FailingCall, Run, backend_fallbacks
+from minifier.flow.folders import Asked, lock_run, note_run
+from minifier.flow.machine import get_ready
+from minifier.flow.reduction import with_memory_limit
+from minifier.flow.whole_script import literals_of
+from minifier.process.progress import Ui, counted
+from minifier.repro.report.privacy import PRIVATE
+from minifier.torch_side.interfaces import losses
+from minifier.torch_side.torch_private import INDUCTOR
+
+
+def run_observed(program: Program, run: Run) -> FoundFailures:
+    """Run the program with observed backend calls. Tell the user which interfaces torch lacked meanwhile."""
+    settings = run.settings
+    work = Path(tempfile.mkdtemp(prefix="runs-"))  # removed with the temporary folder of the whole run
+    program = replace(program, given=StandardInput(work / "stdin"))
+    terms = Terms(settings.timeout, settings.memory, settings.match_log, settings.silent_fallbacks)
+    losses_before = losses()
+    found = run_script(program, work, terms, run.ui, lambda: get_ready(run.interpreters, run.ui.tick))
+    for sentence in losses()[len(losses_before) :]:
+        run.ui.say(sentence)
+    return found
+
+
+def look_further(found: FoundFailures, run: Run) -> FoundFailures:
+    """Run a script again that compiles nothing, or in which no backend call failed."""
+    if compiles_nothing(found):
+        run.ui.say("the script compiles nothing: running it again, compiling each module that it calls")
+        found = compile_module_calls(found, run.ui)
+        found = replace(found, fallbacks=("compile calls of modules",))
+    if should_compare(found, run.settings):
+        run.ui.say("no backend call failed: running the script again, comparing each graph's result with eager's")
+        found = compare_with_eager(found, run.settings, run.ui)
+        found = replace(found, fallbacks=(*found.fallbacks, "compare with eager"))
+    return found
+
+
+def candidates_for(captured: Captured, graph: int | None) -> tuple[FailingGraph, ...]:
+    """Return the failing calls that may be reduced, the first choice first: all, or the call of graph number `graph`.
+
+    Raises UsageError if graph `graph` did not fail.
+    """
+    if graph is None:
+        return captured.failing
+    failures = (*captured.failing, *captured.repeated)
+    matches = tuple(call for call in failures if call.number == graph)
+    if not matches:
+        numbers = ", ".join(str(number) for number in sorted({call.number for call in failures}))
+        raise UsageError(f"graph {graph} of the script did not fail; these did: {numbers}.")
+    return matches[:1]
+
+
+def list_failing(ui: Ui, failing: tuple[FailingGraph, ...], chosen: tuple[FailingGraph, ...]) -> None:
+    """List the failing graphs if there are several, with the chosen ones marked."""
+    if len(failing) > 1:
+        ui.say(f"{len(failing)} backend calls failed:")
+        for call in failing:
+            mark = "*" if call in chosen else " "
+            ui.say(f"{mark} graph {call.number}: {call.sentence}")
+        if len(chosen) < len(failing):
+            ui.say(f"graph {chosen[0].number} is reduced; choose another with --graph N, or take each with --all")
+
+
+def folder_for(failing: FailingGraph, candidates: Sequence[FailingGraph], folder: RunFolder) -> RunFolder:
+    """Return the sub-folder for the results of one of several failing calls."""
+    is_only_call = sum(call.number == failing.number for call in candidates) == 1
+    name = f"graph-{failing.number}" if is_only_call else f"graph-{failing.number}-call-{failing.call}"
+    return RunFolder(folder.path / name)
+
+
+def list_fallbacks(ui: Ui, compared: Captured | None) -> None:
+    """List what backends did with their graphs besides compiling them, where a failure is reduced nevertheless."""
+    if (told := backend_fallbacks(compared)) is not None:
+        for line in (told.head, *(f"  {line}" for line in told.lines)):
+            ui.say(line)
+
+
+_RECORDED = "record the inputs ahead of the failing call"
+
+
+def call_to_reduce(found: FoundFailures, failing: FailingGraph, run: Run) -> FailingCall:
+    """Return the failing call with what its Case needs: its inputs, and a graph that can be saved.
+
+    A call that died, hung or changed its inputs is made again, in a second run of the script. In place of a graph that
+    cannot be saved stands the ATen graph that AOTAutograd made of it.
+    """
+    call = FailingCall.of(found, failing)
+    if failing.inputs_lost and not call.unsaved:
+        run.ui.say(f"{failing.inputs_lost}: running the script again to keep them")
+        with run.going_on():
+            call = _recaptured(call, run)
+    if call.unsaved and (call.folder / ATEN / CASE).exists():
+        run.ui.say(f"Dynamo's graph cannot be saved: {call.failing.unsaved}")
+        run.ui.say("going on with the ATen graph that AOTAutograd made of it")
+        call = replace(
+            call,
+            failing=replace(call.failing, unsaved=""),
+            folder=call.folder / ATEN,
+            fallbacks=(*call.fallbacks, "take the ATen graph in place of one that cannot be saved"),
+        )
+    return call
+
+
+def _recaptured(call: FailingCall, run: Run) -> FailingCall:
+    failing, folder = recapture_inputs(call.found, call.failing, call.place, run.ui)
+    fallbacks = call.fallbacks if folder == call.folder else (*call.fallbacks, _RECORDED)
+    return replace(call, failing=failing, folder=folder, fallbacks=fallbacks)
+
+
+def may_have_lost_inputs(attempt: Attempt) -> bool:
+    """Whether the call may have changed its inputs: under inference mode and through `.data` torch counts no change."""
+    call = attempt.call
+    return (
+        attempt.error is not None
+        and call is not None
+        and not call.unsaved
+        and call.failing.stage in (Stage.RUN, Stage.BACKWARD_RUN)
+        and not call.failing.inputs_lost  # recorded already, or in vain
+        and _RECORDED not in call.fallbacks
+        and call.folder.name != ATEN
+    )
+
+
+def with_inputs_recorded(attempt: Attempt) -> Attempt:
+    """Run the script again to record the inputs ahead of the call; return the attempt at its beginning with them.
+
+    If they are those that the first run has kept, the attempt keeps its error.
+    """
+    assert attempt.call is not None and attempt.asked is not None, "only a script can be run again"
+    call = _recaptured(attempt.call, attempt.run)
+    ahead, after = call.folder / TENSORS, attempt.call.folder / TENSORS
+    if ahead == after or not (ahead.exists() and after.exists()) or filecmp.cmp(ahead, after, shallow=False):
+        return attempt
+    attempt.folder.clear(keep=True)
+    case = keep_call(call, attempt.folder, attempt.asked, attempt.run)
+    return replace(attempt, call=call, case=case, reduced=None, error=None).took(_RECORDED)
+
+
+def keep_case(
+    captured: Path,
+    out: Path,
+    forward: int | None = None,
+    source: str = "",
+    literals: Mapping[str, str] = MappingProxyType({}),
+) -> Case:
+    """Copy the captured Case to `out`/case, with its ATen graph and its forward graph; return the copy.
+
+    `forward` is the number of the forward graph that a backward graph belongs to. `source` is the script's text,
+    for definitions that no import reaches; `literals` are data that it reads.
+    """
+    place = RunFolder(out).case
+    case = with_definitions(load(captured), source, literals)
+    save(case, place)
+    if (captured / PRIVATE).exists():
+        shutil.copyfile(captured / PRIVATE, place / PRIVATE)
+    if forward is not None:
+        _keep_forward(captured.with_name(str(forward)), case, place)
+    for related in (FORWARD, ATEN):
+        if (captured / related / CASE).exists():
+            save(load(captured / related), place / related)
+        if (place / related / CASE).exists():
+            save(with_definitions(load(place / related), source, literals), place / related)
+    return load(place)
+
+
+def _keep_forward(captured: Path, backward: Case, place: Path) -> None:
+    """Write the Case of the forward graph into `place`/forward, with the failure of its backward pass.
+
+    Writes nothing if that graph could not be captured.
+    """
+    if not (captured / CASE).exists():
+        return
+    case = load(captured)
+    failure = replace(backward.failure, hints=())
+    script = replace(backward.script, graph_number=case.script.graph_number)
+    inputs = case.inputs if failure.fingerprint.stage.compiles else tuple(map(_with_values, case.inputs))
+    made = replace(case, failure=failure, backward=True, script=script, inputs=inputs)
+    save(called(made, backward.calls), place / FORWARD)
+
+
+def _with_values(item: Input) -> Input:
+    """Replace zeros by random values: a successful call leaves no inputs, and few backward passes fail on zeros."""
+    floating = isinstance(item, TensorInput) and item.meta.dtype.startswith(("float", "bfloat"))
+    if isinstance(item, TensorInput) and floating and item.source == Drawn("zeros"):
+        return replace(item, source=Drawn("randn"))
+    return item
+
+
+def keep_call(call: FailingCall, folder: RunFolder, asked: Asked, run: Run) -> Case:
+    """Copy the Case of a failing call to the output folder; record the script there, and lock the folder."""
+    note_run(folder.path, asked)
+    lock_run(folder.path, run)
+    program = asked.program
+    literals = literals_of(program, call.found.captured.path)
+    return keep_case(call.folder, folder.path, call.failing.forward, program.source(), literals)
+
+
+def case_without_graph(failing: FailingGraph, script: str) -> Case:
+    """Build a Case with the failure and the backend, but no op, for a graph that could not be saved."""
+    backend = failing.reference or BackendReference(failing.backend, BackendSource.NONE)
+    return Case(EMPTY_GRAPH, (), backend, failing.failure, script=Script(script))
+
+
+def begin_with_call(call: FailingCall, asked: Asked, folder: RunFolder, run: Run) -> Attempt:
+    """Return the attempt for a failing call, and copy its Case to the output folder.
+
+    The attempt has an error if the Case could not be saved.
+    """
+    failing = call.failing
+    if call.unsaved:
+        run.ui.error(failing.traceback)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        error = NoRepro(f"its graph cannot be saved: {failing.unsaved}")
+        attempt = Attempt(run, folder, case_without_graph(failing, asked.program.name), asked, error=error)
+    else:
+        case = keep_call(call, folder, asked, run)
+        if case.backend.name == INDUCTOR:
+            run.interpreters.import_ahead(INDUCTOR_MODULES)
+        size = f" ({counted(failing.ops, 'op')})" if failing.ops is not None else ""
+        run.ui.say(f"graph {failing.number}{size} fails: {failing.sentence}")
+        attempt = begin_with_case(case, asked, folder, run)
+    return replace(attempt, call=call, capture_seconds=call.found.captured.seconds, fallbacks=call.fallbacks)
+
+
+def begin_with_case(case: Case, asked: Asked | None, folder: RunFolder, run: Run) -> Attempt:
+    """Return the attempt for a Case, with an error if no fresh interpreter can import its backend."""
+    run = replace(run, settings=with_memory_limit(run.settings, case))
+    attempt, backend = Attempt(run, folder, case, asked), case.backend
+    if backend.reach is not BackendSource.NONE:
+        return attempt
+    return attempt.failed(no_backend(backend, backend.reason))
+
+
+def no_backend(backend: BackendReference, reason: str) -> NoRepro:
+    """Build the error for a backend that no other process can have, with what to do about it."""
+    return NoRepro(
+        f"the backend {backend.name} cannot be imported by a fresh interpreter: {reason}. "
+        "Assign it to a global name of a module that can be imported, or register it in one."
+    )

@@ -1,0 +1,191 @@
+"""Prepare a run: import torch, start interpreters for the verification, connect a cluster, make a temporary folder.
+
+Imports torch only on demand, so that interpreters can start before this process does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from importlib.abc import MetaPathFinder
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from minifier.data.settings import Settings
+from minifier.data.torch_names import NEWEST_TORCH, OLDEST_TORCH, release_of, shown, torchs_version, why_untested
+from minifier.errors import UsageError
+from minifier.process.descendants import orphans_adopted
+from minifier.process.interpreters import Interpreters, may_do_more
+from minifier.process.interrupts import interrupted_afterwards
+from minifier.process.machine import collapse
+from minifier.process.progress import Phase, PhaseClock, Progress, Ui
+from minifier.process.temporary import TemporaryFolder, temporary_folder
+from minifier.torch_side.interfaces import losses, losses_of_a_run
+
+if TYPE_CHECKING:
+    from minifier.flow.attempt import Run
+    from minifier.reduction.cluster.link import Cluster
+
+
+@contextlib.contextmanager
+def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator[Run]:
+    """Import torch while the first interpreter for the verification starts and the cluster, if any, connects.
+
+    Raises UsageError as `import_torch` does.
+    """
+    refuse_older_torch()
+    clock = PhaseClock(ui)
+    with contextlib.ExitStack() as ending:
+        ending.enter_context(losses_of_a_run())
+        ending.enter_context(orphans_adopted())
+        temporary = ending.enter_context(temporary_folder())
+        ending.callback(interpreters.end_ahead)
+        clock.show(Progress(Phase.LOADING))
+        interpreters.want_ahead(settings.verify - 1)
+        interpreters.start_ahead()
+        cluster = ending.enter_context(_connected(settings))
+        if not gc.get_freeze_count():
+            ending.callback(gc.unfreeze)
+        with interrupted_afterwards(), _ticking_at_imports(clock.tick):
+            import_torch()
+        _find_inductors_folders(temporary)
+        for sentence in doubts():
+            ui.say(sentence)
+        from minifier.flow.attempt import Run
+
+        yield Run(settings, clock, cluster, interpreters, temporary, ending)
+
+
+@contextlib.contextmanager
+def _ticking_at_imports(tick: Callable[[], object]) -> Iterator[None]:
+    """Call `tick` at each import of a module: that of torch takes seconds."""
+
+    class Ticking(MetaPathFinder):
+        def find_spec(self, *_: object) -> None:
+            tick()
+
+    finder = Ticking()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+def _find_inductors_folders(temporary: TemporaryFolder) -> None:
+    """Find inductor's folders while `tempfile` names the user's temporary folder; the answers are cached."""
+    from minifier.torch_side.torch_private import inductor_cache, inductor_folder
+
+    with temporary.usual_folder():
+        inductor_folder(), inductor_cache()
+
+
+def import_torch() -> None:
+    """Import everything the children need, once, before the first fork.
+
+    The garbage collector is off meanwhile: the imports make millions of permanent objects, and every collection would
+    scan them. Raises UsageError if torch cannot be imported, is too old, or lacks an interface that this tool needs.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        _import_all()
+    finally:
+        if was_enabled:
+            gc.enable()
+    if not gc.get_freeze_count():  # else the process is the user's, who has frozen objects
+        gc.freeze()
+
+
+def doubts() -> list[str]:
+    """Return a sentence if this torch was not tested, and one for each interface that it lacks."""
+    from minifier.torch_side.interfaces import look
+
+    look()
+    version = torchs_version()
+    why = why_untested(version)
+    return [*([f"torch {version} is {why}"] if why else ()), *losses()]
+
+
+def refuse_older_torch() -> None:
+    """Raise UsageError for a torch release before `OLDEST_TORCH`: its private interfaces are too different.
+
+    Does not import torch. Does nothing for a torch of unknown version, or without torch.
+    """
+    version = torchs_version()
+    if version and release_of(version) < OLDEST_TORCH:
+        raise UsageError(
+            f"torch {version} is installed here; this tool works with torch {shown(OLDEST_TORCH)} or later."
+        )
+
+
+def refuse_without_torch() -> None:
+    """Raise UsageError unless a torch is here that is not too old; import it."""
+    refuse_older_torch()
+    try:
+        importlib.import_module("torch")
+    except ImportError as error:
+        raise UsageError(
+            f"torch cannot be imported here ({error}). Install it first, for example with `pip install torch`."
+        ) from None
+    refuse_older_torch()  # a torch without metadata says its version only now
+
+
+def import_with_torch(module: str) -> ModuleType:
+    """Import a module of this tool that needs torch.
+
+    Raises UsageError if torch cannot be imported, is too old, or lacks an interface without which nothing works.
+    """
+    refuse_without_torch()
+    try:
+        imported = importlib.import_module(module)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(_lacking(str(error))) from None
+    from minifier.torch_side.interfaces import missing_altogether
+
+    if missing := missing_altogether():
+        raise UsageError(_lacking(", ".join(missing)))
+    return imported
+
+
+def _lacking(what: str) -> str:
+    return (
+        f"torch {torchs_version()} lacks an interface that this tool needs ({what}). The tested releases are "
+        f"{shown(OLDEST_TORCH)} to {shown(NEWEST_TORCH)}; `minify doctor` has more."
+    )
+
+
+def _import_all() -> None:
+    import_with_torch("minifier.flow.run")
+    _forget_threads_in_forks()
+
+
+@functools.cache
+def _forget_threads_in_forks() -> None:
+    from minifier.torch_side.torch_private import forget_threads
+
+    os.register_at_fork(after_in_child=forget_threads)
+
+
+@contextlib.contextmanager
+def _connected(settings: Settings) -> Iterator[Cluster | None]:
+    """Yield the cluster of the settings, which connects while the script runs, or None."""
+    if settings.cluster is None:
+        yield None
+        return
+    from minifier.reduction.cluster.link import connected
+
+    with connected(settings.cluster, settings.workers) as cluster:
+        yield cluster
+
+
+def get_ready(interpreters: Interpreters, tick: Callable[[], object]) -> None:
+    """Start another interpreter and make forks of this process cheaper, while the script uses a core."""
+    interpreters.start_ahead()
+    if may_do_more():
+        collapse(tick)

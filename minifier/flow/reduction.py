@@ -1,0 +1,416 @@
+"""Reduce a Case in a forked process: the sought failure, a near one, or in the script's own process."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import shutil
+import signal
+import tempfile
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+
+from minifier.capturing.capture import run_here
+from minifier.capturing.graph_record import Record
+from minifier.capturing.script import Program, take_the_place_of
+from minifier.data.case import Case
+from minifier.data.case.inputs import source_names
+from minifier.data.case.run_folder import RunFolder, shown_path
+from minifier.data.case.serial import pack, unpack
+from minifier.data.case.state import of_script
+from minifier.data.case.store import CASE, load, save, write_atomically
+from minifier.data.failure import Kind, Stage
+from minifier.data.settings import Settings
+from minifier.errors import (
+    ExitCode,
+    FolderRemoved,
+    LimitReached,
+    MachineFailed,
+    MinifyError,
+    NoRepro,
+    StoppedAtOnce,
+    StoppedEarly,
+    ToolFailed,
+    UsageError,
+    said_of_trace,
+)
+from minifier.flow.attempt import Attempt, Reduced, Run
+from minifier.process.descendants import adopt_orphans
+from minifier.process.forked_step import output_dropped
+from minifier.process.interrupts import interrupt_once
+from minifier.process.machine import free_memory
+from minifier.process.progress import Channel, Phase, Progress, counted, run_displayed, run_for_result
+from minifier.reduction.check import FirstShown, first_shown
+from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads
+from minifier.reduction.probe.verdicts import Prober
+from minifier.reduction.reduce_case import ReductionTask, reduce_case
+from minifier.reduction.summary import Summary
+from minifier.repro.emit.repro import guard_gibibytes
+from minifier.search import fewest
+
+if TYPE_CHECKING:
+    from minifier.reduction.cluster.link import Cluster
+
+
+Variables = tuple[tuple[str, str], ...]
+_Result = TypeVar("_Result")
+
+_MIN_PROBES = 16  # that a further reduction gets where the user's limits are used up
+_INTERRUPTED = "interrupted: ending the search, then verifying the best so far; press Ctrl-C again to stop at once"
+
+
+def reduce_in_child(
+    attempt: Attempt, case: Case, out: Path, settings: Settings | None = None, *, doubtful: bool = False
+) -> Reduced:
+    """Reduce the Case in a forked child; the minimal Case goes to minimal/ in `out`.
+
+    The default settings are the settings of the attempt's run. If forks lack threads that the import of the backend
+    starts, begin again, with an import in each probe.
+
+    Raises the errors of `reduce_case`, StoppedEarly for an interrupt before there is a result, and NoRepro if the child
+    dies, for example in an import of the user's modules.
+    """
+    run, backend = attempt.run, attempt.case.backend.expression
+    in_each_probe = backend in run.with_threads
+    task = ReductionTask(case, out, settings or run.settings, in_each_probe, doubtful)
+
+    def work(channel: Channel) -> Summary:
+        return reduce_case(task, channel.show, elsewhere=_elsewhere(attempt, case, channel))
+
+    try:
+        summary = _in_child(attempt, out, Summary, work)
+    except StartsThreads:
+        if in_each_probe:
+            raise
+        run.with_threads.add(backend)
+        run.ui.say(
+            "importing the backend starts threads or a device, and forked processes do not have them: each probe now "
+            "imports it, which is slower"
+        )
+        return reduce_in_child(attempt, case, out, settings, doubtful=doubtful)
+    run.errors.extend(summary.errors)
+    minimal = load(RunFolder(out).minimal)
+    kept = _with_variables_of_import(attempt, case, minimal)
+    if kept != minimal:
+        save(kept, RunFolder(out).minimal)
+        names = [name for name, _ in kept.state.environment if name not in dict(minimal.state.environment)]
+        run.ui.detail(f"the backend needs {', '.join(names)} in its environment when it is imported")
+        summary = replace(summary, needs=(*summary.needs, *(f"environment: {name}" for name in names)))
+    return Reduced(summary, load(RunFolder(out).minimal), case)
+
+
+def _with_variables_of_import(attempt: Attempt, whole: Case, minimal: Case) -> Case:
+    """Return the minimal Case with those of the script's variables that its backend reads when it is imported.
+
+    A reduction imports the backend once, with all variables, and its probes are forks: they show only which variables
+    are needed later. So here each probe imports the backend. The Case is unchanged if the answer is not clear.
+    """
+    held = dict(minimal.state.environment)
+    dropped = tuple(pair for pair in of_script(whole.state.environment) if pair[0] not in held)
+
+    def with_variables(pairs: Variables) -> Case:
+        environment = tuple(sorted((*minimal.state.environment, *pairs)))
+        return replace(minimal, state=replace(minimal.state, environment=environment))
+
+    @functools.cache
+    def shows(pairs: Variables) -> bool:
+        return find_first_shown(attempt, [with_variables(pairs)], 1).position == 0
+
+    try:
+        if not dropped or shows(()) or not shows(dropped):
+            return minimal
+        return with_variables(fewest(dropped, shows, len(dropped)))
+    except StoppedAtOnce:
+        raise
+    except MinifyError:  # an interrupt, or the process died: a repro sets all of them
+        return with_variables(dropped)
+
+
+def find_first_shown(attempt: Attempt, cases: Iterable[Case], number: int) -> FirstShown:
+    """Find the first of these Cases, so many, whose whole graph shows the failure, in a forked child.
+
+    Raises as `reduce_in_child` does.
+    """
+
+    def work(channel: Channel) -> FirstShown:
+        def elsewhere(case: Case, prepared: PreparedCase, scratch: Path) -> Prober:
+            make = _elsewhere(attempt, case, channel)
+            assert make is not None, "there is a cluster"
+            return make(prepared, scratch)
+
+        on_cluster = elsewhere if attempt.run.cluster is not None else None
+        return first_shown(cases, number, attempt.run.settings, channel.show, on_cluster)
+
+    return _in_child(attempt, attempt.folder.path, FirstShown, work)
+
+
+def _in_child(attempt: Attempt, out: Path, kind: type[_Result], work: Callable[[Channel], _Result]) -> _Result:
+    """Run `work` in a forked child in the place of the script; return its result, of this dataclass."""
+    ui, cluster = attempt.run.ui, attempt.run.cluster
+    program = attempt.asked.program if attempt.asked is not None else Program(attempt.case.script.name)
+    out.mkdir(parents=True, exist_ok=True)
+    if cluster is not None:
+        ui.show(Progress(Phase.CONNECTING))
+        cluster.wait(ui.tick)
+    ui.show(Progress(Phase.REDUCING, step="calling the backend again"))
+
+    def work_in_place(channel: Channel) -> _Result:
+        interrupt_once()
+        take_the_place_of(program)
+        adopt_orphans()
+        # Standard output is the script's; what a backend prints when it is imported again is not.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        try:
+            return work(channel)
+        except KeyboardInterrupt:
+            message = f"interrupted before there was anything to write; `minify reduce {shown_path(out)}` begins again"
+            raise StoppedEarly(message) from None
+
+    try:
+        result, end = run_for_result(kind, work_in_place, ui, lambda: ui.say(_INTERRUPTED))
+    except MachineFailed as error:
+        raise type(error)(f"{shown_path(out)}: {error}") from None
+    except UsageError as error:
+        if (attempt.folder.case / CASE).exists():
+            raise
+        raise FolderRemoved(f"{attempt.folder.case} was removed while it was in use: {error}") from None
+    if result is None:
+        if end.signal == signal.SIGKILL:
+            raise LimitReached(
+                f"{shown_path(out)}: the reduction's process was killed (SIGKILL) again and again, perhaps by the "
+                "kernel for lack of memory"
+            )
+        raise NoRepro(
+            f"the reduction's process ended ({end.described}), perhaps as it imported the backend or what the graph "
+            "calls"
+        )
+    if end.interrupted_again:
+        raise StoppedAtOnce(
+            f"interrupted twice: the best so far is in {shown_path(out)}, not verified; `minify reduce "
+            f"{shown_path(out)}` goes on"
+        )
+    return result
+
+
+def _elsewhere(attempt: Attempt, case: Case, channel: Channel) -> Callable[[PreparedCase, Path], Prober] | None:
+    cluster = attempt.run.cluster
+    return functools.partial(_on_cluster, cluster, case, channel) if cluster is not None else None
+
+
+def _on_cluster(cluster: Cluster, case: Case, channel: Channel, prepared: PreparedCase, scratch: Path) -> Prober:
+    from minifier.reduction.cluster.elsewhere import ClusterProber
+
+    save(case, scratch / "case")
+    return ClusterProber(cluster, prepared, scratch / "case", scratch, channel.say)
+
+
+def with_memory_limit(settings: Settings, case: Case) -> Settings:
+    """Limit the memory of probes for an out-of-memory failure, so that each probe fails early and in the same way."""
+    if settings.memory is not None or case.failure.fingerprint.kind is not Kind.OUT_OF_MEMORY:
+        return settings
+    room_beyond_the_repro = 2 * guard_gibibytes(case) * 2**30
+    return replace(settings, memory=min(free_memory(3 / 4) or 2**63, room_beyond_the_repro) or None)
+
+
+def reduce(attempt: Attempt) -> Attempt:
+    """Reduce the attempt's Case.
+
+    An error that another starting point may get around becomes the attempt's error: the graph does not show the failure
+    again, say. Raises NothingToReduce if the program fails without the backend, StoppedEarly, and all other errors.
+    """
+    try:
+        return attempt.succeeded(reduce_in_child(attempt, attempt.case, attempt.folder.path))
+    except MinifyError as error:
+        if error.exit_code is ExitCode.NO_REPRO:
+            return attempt.failed(error)
+        raise
+
+
+def reduce_forward(attempt: Attempt) -> Attempt:
+    """Reduce the forward graph that the captured backward graph belongs to, with a backward pass.
+
+    A maintainer would rather read that module. The sizes are told of the graph that the backend failed on.
+    """
+    again = reduce_further(attempt, load(attempt.folder.forward), attempt.folder.path)
+    if again.reduced is None:
+        attempt.run.ui.detail(f"the forward graph and its backward pass: {again.error}")
+        return attempt
+    summary = replace(again.reduced.summary, ops_before=len(attempt.case.graph.ops))
+    return again.succeeded(replace(again.reduced, summary=summary))
+
+
+def reduce_further(
+    attempt: Attempt, case: Case, out: Path, settings: Settings | None = None, *, doubtful: bool = False
+) -> Attempt:
+    """Reduce another Case in the place of the attempt's; return the attempt with the result or the error.
+
+    Raises StoppedEarly, and the errors of the machine and of this tool.
+    """
+    try:
+        return attempt.succeeded(reduce_in_child(attempt, case, out, settings, doubtful=doubtful))
+    except (StoppedEarly, MachineFailed, ToolFailed):
+        raise
+    except MinifyError as error:
+        return attempt.failed(error)
+
+
+def reduce_changed(attempt: Attempt, change: Callable[[Case], Case]) -> Attempt:
+    """Reduce the attempt's Case after a change. If that succeeds, the changed Case takes the captured one's place."""
+    changed = change(attempt.case)
+    again = reduce(replace(attempt, case=changed, reduced=None, error=None))
+    if again.reduced is not None:
+        save(changed, attempt.folder.case)
+    return again
+
+
+def add_probes(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
+    """Add numbers of probes, by verdict."""
+    return {verdict: first.get(verdict, 0) + second.get(verdict, 0) for verdict in first | second}
+
+
+def limited(settings: Settings, summary: Summary) -> Settings:
+    """Return the settings with the limits that a reduction has left; `_MIN_PROBES` probes after a stopped reduction."""
+    if summary.stopped_because:
+        return replace(settings, max_probes=_MIN_PROBES)
+    budget, most = settings.budget, settings.max_probes
+    return replace(
+        settings,
+        budget=None if budget is None else max(1.0, budget - summary.seconds),
+        max_probes=None if most is None else max(_MIN_PROBES, most - summary.probes.get("total", 0)),
+    )
+
+
+def tell_size(attempt: Attempt) -> None:
+    """Tell the user from how many ops to how many the Case was reduced."""
+    if attempt.reduced is not None:
+        summary = attempt.reduced.summary
+        smaller = summary.ops_after < summary.ops_before
+        what = f"reduced from {summary.ops_before} ops to {summary.ops_after}" if smaller else "no smaller so far"
+        attempt.run.ui.detail(what)
+        if summary.too_large:
+            attempt.run.ui.say(summary.too_large)
+        if others := attempt.reduced.minimal.others:
+            attempt.run.ui.say(f"the failure needs {counted(len(others), 'earlier call')} of the backend")
+        if attempt.reduced.minimal.any_graph:
+            attempt.run.ui.say("the backend fails on any graph, also on one without ops")
+
+
+def take_as_captured(attempt: Attempt) -> Attempt:
+    """Take the captured Case for the reduced one, after an error of this tool left no smaller one."""
+    attempt.run.ui.say(said_of_trace(attempt.run.errors[-1]))
+    attempt.run.ui.say("going on with the Case as captured")
+    case, size = attempt.case, len(attempt.case.graph.ops)
+    save(case, attempt.folder.minimal)
+    why = said_of_trace(attempt.run.errors[-1])
+    summary = Summary(size, size, len(case.inputs), case.elements, {"total": 0}, False, why, 0.0)
+    return attempt.succeeded(Reduced(summary, case, case)).took("take the Case as captured")
+
+
+_NAME = "reduce the graph in the script's own process"
+
+
+def is_only_live(attempt: Attempt) -> bool:
+    """Whether a run of the script showed a wrong result of a graph that no other process has shown."""
+    is_wrong = attempt.case.failure.fingerprint.stage is Stage.COMPARE
+    return attempt.reduced is None and attempt.call is not None and not attempt.call.unsaved and is_wrong
+
+
+def reduce_with_live_backend(attempt: Attempt) -> Attempt:
+    """Run the script up to the wrong result, and reduce the graph there, in forks of its process.
+
+    That names the ops at fault; no repro can be written, so the attempt keeps its error. It is as it was if the graph
+    does not show the failure there either.
+    """
+    assert attempt.call is not None, "the script is known"
+    found, number, run = attempt.call.found, attempt.call.failing.number, attempt.run
+    out = attempt.folder.path
+
+    def work(channel: Channel) -> int:
+        def on_failure(record: Record, error: BaseException | None) -> None:
+            if error is not None or record.number != number:
+                return
+            torch.set_num_threads(1)  # forks lack the threads that the script's ops have started
+            task = ReductionTask(load(record.folder), out, run.settings, backend=record.backend_object)
+            try:
+                with contextlib.suppress(MinifyError), torch.enable_grad():
+                    write_atomically(result, json.dumps(pack(reduce_case(task, channel.show))))
+            except Exception:  # noqa: BLE001 - it would go through the script
+                write_atomically(trace, traceback.format_exc())
+            finally:
+                os._exit(0)  # without the script's exit handlers
+
+        interrupt_once()
+        adopt_orphans()
+        drop_output()
+        run_here(found.program, place / "live", found.terms, on_failure)
+        return 0
+
+    run.ui.show(Progress(Phase.REDUCING, step="running the script again"))
+    with tempfile.TemporaryDirectory(prefix="minify-") as folder, output_dropped(True) as drop_output:
+        place = Path(folder)
+        result, trace = place / "result.json", place / "trace"
+        run_displayed(work, run.ui)
+        if trace.exists():
+            raise ToolFailed(trace.read_text(encoding="utf-8"))
+        if not result.exists():
+            run.ui.detail("the graph does not show the failure there either")
+            return attempt
+        summary: Summary = unpack(Summary, json.loads(result.read_text(encoding="utf-8")))
+    run.errors.extend(summary.errors)
+    minimal = load(RunFolder(out).minimal)
+    return replace(attempt, reduced=Reduced(summary, minimal, attempt.case)).took(_NAME)
+
+
+_MIN_SECONDS = 10.0  # without a budget of the user's; else as long as the first reduction took
+
+
+def has_near_failure(attempt: Attempt) -> bool:
+    """Whether another failure was met at the same place, by several ops but fewer, and the budget is not used up."""
+    if attempt.repro is None or attempt.reduced is None or attempt.reduced.summary.stopped_because:
+        return False
+    others = attempt.reduced.summary.others
+    left = _settings(attempt, attempt.run)
+    is_affordable = left.budget is not None and left.budget > 0 and (left.max_probes is None or left.max_probes > 0)
+    return bool(others) and bool(others[0]["near"]) and others[0]["ops"] > 1 and is_affordable
+
+
+def reduce_near_failure(attempt: Attempt) -> Attempt:
+    """Reduce the first of the other failures in its folder; return the attempt unchanged if that fails."""
+    run, summary = attempt.run, attempt.reduction.summary
+    other, *rest = summary.others
+    place = attempt.folder.path / other["case"]
+    with attempt.folder.scratch("near") as scratch:
+        try:
+            again = reduce_further(attempt, load(place), scratch, _settings(attempt, run))
+        except MinifyError as error:  # an interrupt, say
+            again = attempt.failed(error)
+        if again.error is not None:
+            run.ui.say(f"that failure stays as it was met: {again.error}")
+            return attempt
+        shutil.rmtree(place)
+        RunFolder(scratch).minimal.rename(place)
+    minimal = again.reduction.minimal
+    message = minimal.failure.named(source_names(minimal.graph)).message
+    told = {**other, "ops": len(minimal.graph.ops), "message": message, "reduced": True}
+    reduced = replace(attempt.reduction, summary=replace(summary, others=(told, *rest)))
+    return replace(attempt, reduced=reduced).took("reduce another failure of the same place")
+
+
+def _settings(attempt: Attempt, run: Run) -> Settings:
+    """Return the settings with what is left of the budget, and without patterns for the sought failure."""
+    settings, summary = run.settings, attempt.reduction.summary
+    probes = settings.max_probes
+    return replace(
+        settings,
+        match=None,
+        match_log=None,
+        max_probes=None if probes is None else max(0, probes - summary.probes["total"]),
+        budget=max(_MIN_SECONDS, summary.seconds) if settings.budget is None else settings.budget - run.ui.total,
+    )

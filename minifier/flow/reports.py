@@ -1,0 +1,261 @@
+"""Report the outcome of an attempt: the controls, result.json, the reports, the bundle."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import runpy
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from minifier.data.case import BackendReference, BackendSource, Case, Drawn, Level, TensorInput
+from minifier.data.case.files import mark_of_repro
+from minifier.data.failure import Kind, Stage
+from minifier.data.settings import Settings
+from minifier.errors import NoRepro
+from minifier.flow.attempt import Attempt, backend_fallbacks
+from minifier.flow.repro_search import ReproSearch, search_for, with_shown_exception
+from minifier.flow.short_definitions import nearest_change
+from minifier.process.interpreters import replace_programs_folder
+from minifier.process.progress import SILENT, Display, Phase, Progress
+from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
+from minifier.reduction.summary import Summary
+from minifier.repro.emit.input_source import TENSOR_FILE
+from minifier.repro.emit.repro import Repro, write_repro
+from minifier.repro.report.environment import EnvironmentCollector
+from minifier.repro.report.finished import BUNDLE, Consent, Written, write_bare_reports, write_reports
+from minifier.repro.report.outcome import Outcome, Status
+from minifier.repro.report.redact import Redactor
+from minifier.repro.report.secret_constants import without_secret_constants
+from minifier.repro.source.run_source import in_eager
+from minifier.torch_side.interfaces import losses
+from minifier.torch_side.torch_private import backend_error
+
+AOT_EAGER = BackendReference("aot_eager", BackendSource.REGISTERED, '"aot_eager"')
+_MIN_TIMEOUT_SECONDS = 60.0
+
+
+def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
+    """Write the reports of an attempt, with or without a repro, and return its outcome.
+
+    A step that an error of this tool ends is left out; if that is the writing itself, report.md has the errors alone.
+    """
+    run = attempt.run
+    with run.going_on():
+        attempt = with_placeholders(attempt)
+    folder, call, result = attempt.folder, attempt.call, attempt.repro_result
+    summary, nearest, environment = attempt.reduced.summary if attempt.reduced is not None else None, "", ""
+    with run.going_on():
+        summary = _with_controls(attempt)
+    with run.going_on():
+        nearest = nearest_change(attempt)
+    with run.going_on():
+        environment = collector.text(run.ui.tick)
+    told = backend_fallbacks(call.found.compared) if call is not None else None
+    run.ui.show(Progress(Phase.REPORTS))
+    status = Status.NO_REPRO
+    if attempt.repro is not None and summary is not None:
+        status = Status.STOPPED if summary.stopped_because else Status.REDUCED
+    outcome = Outcome(
+        status,
+        attempt.case,
+        _as_shown(attempt),
+        summary,
+        attempt.repro,
+        result.check if result is not None else None,
+        attempt.reason,
+        attempt.capture_seconds,
+        run.ui.total,
+        call.other_failures if call is not None else (),
+        call.failing.ops if call is not None and call.unsaved else None,
+        match=run.settings.match,
+        match_log=run.settings.match_log,
+        nearest=nearest,
+        environment=environment,
+        unsupported=tuple(losses()),
+        fallbacks=attempt.fallbacks,
+        backend_fallbacks=(told.head, *told.lines) if told is not None else (),
+        phases=run.ui.seconds(),
+        folder=folder.path,
+        mark=mark_of_repro(attempt.repro.text.encode()) if attempt.repro is not None else "",
+        errors=tuple(dict.fromkeys(run.errors)),
+    )
+    is_written = False
+    with run.going_on():
+        _write(attempt, outcome)
+        is_written = True
+    if not is_written:
+        outcome = replace(outcome, errors=tuple(dict.fromkeys(run.errors)))
+        with run.going_on():
+            write_bare_reports(folder.path, outcome)
+    return outcome
+
+
+def _write(attempt: Attempt, outcome: Outcome) -> None:
+    """Write the reports, and ask what may be in the bundle."""
+    run, folder = attempt.run, attempt.folder
+    consent = Consent()
+    if outcome.repro is not None and outcome.repro.beside and outcome.minimal is not None:
+        write_reports(folder.path, outcome)  # these stay if the process ends during a question
+        consent = Consent(_may_include_data(attempt, outcome.minimal, outcome.repro))
+    written = write_reports(folder.path, outcome, consent, run.ui.say)
+    if written.constants and _may_include_constants(attempt, written):
+        written = write_reports(folder.path, outcome, replace(consent, constants=True), run.ui.say)
+    for name, size in written.left_out:
+        run.ui.say(f"{name} ({size / 2**20:.0f} MiB) is not in {BUNDLE}: trackers take no more than 25 MB")
+
+
+def _with_controls(attempt: Attempt) -> Summary | None:
+    """Return the summary with the results of the controls; Ctrl-C skips the control with `aot_eager`."""
+    if attempt.reduced is None:
+        return None
+    summary, result = attempt.reduced.summary, attempt.repro_result
+    if result is None or result.repro is None or result.repro.template is None or result.case.is_of_torch:
+        return summary
+    raises = result.case.failure.missing_exception is not None
+    controls = [("eager", "raises, which is right" if raises else "passes")]  # without that there is no repro
+    with contextlib.suppress(KeyboardInterrupt):
+        with_aot = run_with_aot_eager(result.case, result.repro, attempt.run.settings, attempt.run.ui)
+        controls.append(("aot_eager", with_aot))
+    return replace(summary, backends=tuple((name, how) for name, how in controls if how))
+
+
+def _as_shown(attempt: Attempt) -> Case | None:
+    """Return the reduced Case; with the failure as its repro measures it, if the repro is of this Case."""
+    if attempt.reduced is None:
+        return None
+    minimal, result = attempt.reduced.minimal, attempt.repro_result
+    is_of_it = result is not None and result.repro is not None and result.case.graph == minimal.graph
+    return replace(minimal, failure=result.case.failure) if result is not None and is_of_it else minimal
+
+
+def _may_include_data(attempt: Attempt, minimal: Case, repro: Repro) -> bool:
+    """Whether the files that the repro reads may be in the bundle; the user is asked if nothing is set."""
+    settings, ui = attempt.run.settings, attempt.run.ui
+    values = [
+        f"{item.name} ({item.meta.dtype}, {' x '.join(map(str, item.meta.shape)) or 'one value'})"
+        for item in minimal.inputs
+        if isinstance(item, TensorInput) and not isinstance(item.source, Drawn)
+    ]
+    if repro.tensors is not None:
+        size = repro.tensors.stat().st_size / 2**20
+        ui.say(f"the repro reads real values of {', '.join(values) or 'the graph'} from {TENSOR_FILE} ({size:.1f} MiB)")
+    for name, source in repro.files.items():
+        ui.say(f"the repro reads {name}, a copy of {source}")
+    if settings.include_data is not None:
+        return settings.include_data
+    with contextlib.suppress(KeyboardInterrupt):  # a no: the reports are to be written
+        if ui.ask(f"Put {' and '.join(repro.beside)} into bundle.zip, for those who get that?"):
+            return True
+    ui.say(f"they are not in bundle.zip: `minify report {attempt.folder.shown} --include-data` puts them in")
+    return False
+
+
+def _may_include_constants(attempt: Attempt, written: Written) -> bool:
+    """Whether a repro with constants that look like secrets may be in the bundle; asks the user if nothing is set."""
+    settings, ui = attempt.run.settings, attempt.run.ui
+    where = ", ".join(map(str, written.constants))
+    ui.say(f"the failure needs constants of repro.py that look like secrets: {where}")
+    if settings.bundle_private:
+        return True
+    with contextlib.suppress(KeyboardInterrupt):  # a no
+        if settings.bundle_private is None and ui.ask(f"Write {BUNDLE} with this repro, for those who get that?"):
+            return True
+    ui.say(f"there is no {BUNDLE}: `minify report {attempt.folder.shown} --bundle-private` writes it all the same")
+    return False
+
+
+def with_placeholders(attempt: Attempt) -> Attempt:
+    """Return the attempt with a verified repro without such constants; unchanged if there are none or they are needed.
+
+    Ctrl-C leaves the repro as it is.
+    """
+    result = attempt.repro_result
+    if result is None or result.repro is None:
+        return attempt
+    texts = (result.repro.text, result.case.definitions, attempt.case.definitions)
+    redactor = Redactor(os.environ, texts)
+    text, constants = without_secret_constants(result.repro.text, redactor)
+    if not constants:
+        return attempt
+    repro = replace(result.repro, text=text)
+    attempt.run.ui.say(f"repro.py has what looks like a secret: {', '.join(map(str, constants))}; trying placeholders")
+    with contextlib.suppress(KeyboardInterrupt, NoRepro):
+        search = search_for(attempt, _with_placeholder_in_message(result.case, redactor))
+        control = _control(search, repro)
+        control = replace(control, text=without_secret_constants(control.text, redactor)[0])
+        check = search.verified(repro, (), attempt.run.settings.verify, control)
+        if check.holds:
+            repro = with_shown_exception(repro, result.case, check.runs[-1].failure)
+            repro.write(attempt.folder.path)
+            return replace(attempt, repro_result=replace(result, repro=repro, check=check))
+    attempt.run.ui.say("the repro keeps them: with placeholders, fresh interpreters do not show the failure")
+    return attempt
+
+
+def _with_placeholder_in_message(case: Case, redactor: Redactor) -> Case:
+    """Return the Case with the message of a failure that quotes the placeholder instead of the constant."""
+    fingerprint = case.failure.fingerprint
+    message, native = redactor.replaced(fingerprint.message), redactor.replaced(fingerprint.native)
+    return replace(
+        case, failure=replace(case.failure, fingerprint=replace(fingerprint, message=message, native=native))
+    )
+
+
+def _control(search: ReproSearch, repro: Repro) -> Repro:
+    if search.case.level is Level.SOURCE:
+        return replace(repro, text=in_eager(repro.text))
+    return search.control(repro)
+
+
+def run_with_aot_eager(case: Case, repro: Repro, settings: Settings, display: Display = SILENT) -> str:
+    """Run the Case's repro with the backend `aot_eager`, and describe the result; "" if that is not possible.
+
+    Nothing runs for a graph that AOTAutograd made, or if the failure is only a logged line.
+    """
+    is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
+    if case.level is not Level.DYNAMO or repro.template is None or is_line:
+        return ""
+    backend = replace(AOT_EAGER, dynamic=case.backend.dynamic)
+    try:
+        script = write_repro(replace(case, backend=backend), repro.template, repro.variant, settings.memory)
+    except NoRepro:
+        return ""
+    compares = case.failure.fingerprint.stage is Stage.COMPARE
+    display.show(Progress(Phase.CONTROLS))
+    scratch = Path(tempfile.mkdtemp(prefix="minify-"))
+    try:
+        limits = Limits(max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS), settings.memory)
+        (end,) = run_again_if_killed([lambda: _run(script, case.import_path, compares)], limits, scratch, display.tick)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return _result(end)
+
+
+def _run(script: Repro, path: tuple[str, ...], compares: bool) -> dict[str, Any]:
+    """Run the script as an interpreter would. This is done in a child, in a folder of its own."""
+    replace_programs_folder(path)
+    os.environ.update(script.given)
+    script.write(Path.cwd())
+    try:
+        runpy.run_path("repro.py", run_name="__main__")
+    except SystemExit as end:
+        return {"how": "passes" if not end.code else f"ends with exit status {end.code}"}
+    except BaseException as error:  # noqa: BLE001 - any exception is a result
+        inner = backend_error(error)
+        if compares and isinstance(inner, AssertionError):
+            return {"how": "differs from eager"}
+        return {"how": f"raises {type(inner).__name__}"}
+    return {"how": "passes"}
+
+
+def _result(end: ChildEnd) -> str:
+    """Describe the result of a run; "" if this tool was at fault."""
+    if end.fault:
+        return ""
+    if end.timed_out:
+        return "does not end"
+    return "the process dies" if end.result is None else str(end.result["how"])

@@ -1,0 +1,361 @@
+"""Search for a form of repro that shows the failure in every fresh interpreter."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from minifier.data.case import EAGER, BackendReference, Case, Level
+from minifier.data.case.run_folder import RunFolder, next_place, shown_path
+from minifier.data.case.state import others
+from minifier.data.case.store import CASE, load, save
+from minifier.data.failure import Aspect, Failure, Kind, Stage, same
+from minifier.data.failure.likeness import advice, unlike
+from minifier.data.settings import Settings
+from minifier.errors import NoRepro, StoppedEarly
+from minifier.flow.attempt import Attempt, ReproResult
+from minifier.flow.reduction import limited, reduce, reduce_further
+from minifier.process.descendants import kill_orphans
+from minifier.process.interpreters import Interpreters
+from minifier.process.machine import cores
+from minifier.process.progress import SILENT, Phase, Progress, Ui
+from minifier.reduction.passes.table import OF_VALUES
+from minifier.repro.emit.forms import Form, Template, Variant, forms_for, is_worth_trying
+from minifier.repro.emit.repro import Repro, guard_gibibytes, guard_seconds, write_repro
+from minifier.repro.source.run_source import in_eager
+from minifier.repro.verify import RUNS, Conditions, Verification, verify
+from minifier.search import fewest
+
+_MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
+_MAX_VARIABLES = 4  # that a failure may depend on
+# Stands for eager where a script calls the compiler of a backend: this backend's compilers return the graph.
+EAGER_COMPILERS = replace(EAGER, name="aot_eager_default_partitioner", expression='"aot_eager_default_partitioner"')
+
+_GREATEST = re.compile(r"^Greatest absolute difference: (\S+) at", re.MULTILINE)  # as torch.testing says it
+
+
+@dataclass(frozen=True, slots=True)
+class ReproSearch:
+    """The search for a repro of a Case, in any form or in one of `forms`. `timeout` is in seconds, for each script.
+
+    `going_on` keeps an error of this tool that costs no more than a form.
+    """
+
+    case: Case
+    out: Path
+    timeout: float
+    settings: Settings
+    display: Ui = SILENT
+    interpreters: Interpreters = field(default_factory=Interpreters)
+    forms: tuple[Form, ...] = ()
+    going_on: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+
+    def search(self) -> ReproResult:
+        """Write the first form that shows the failure in every run to `out`. Without any, the result has the reasons.
+
+        The scripts run with the environment variables of every shell, and those that a script says that it needs.
+        """
+        case = self.case
+        compares = case.failure.fingerprint.stage is Stage.COMPARE
+        reasons: dict[str, None] = {}
+        attempts: dict[str, list[str]] = {}
+        differences: dict[str, str] = {}
+        last: Verification | None = None
+        tried: set[str] = set()
+        shown: list[tuple[Repro, Failure | None, bool]] = []
+        for template, variant in self.forms or forms_for(case):
+            before = [(r.variant, failure, of_eager) for r, failure, of_eager in shown if r.template is template]
+            if compares and not all(is_worth_trying(variant, *earlier) for earlier in before):
+                continue
+            self.display.show(Progress(Phase.WRITING))
+            written = self._written(template, variant)
+            if isinstance(written, str):
+                reasons[written] = None
+                continue
+            repro, control = written
+            if repro.text in tried:
+                continue
+            tried.add(repro.text)
+            check: Verification | None = None
+            with self.going_on():
+                check = self.verified(repro, (), self.settings.verify, control)
+            if check is None:
+                attempts.setdefault("nothing, as minify failed", []).append(str(self._kept(repro)))
+                continue
+            seen = check.runs[-1].failure
+            if check.holds:
+                repro, case = with_measured_gradient(with_shown_exception(repro, case, seen), case, seen)
+                repro.write(self.out)
+                return ReproResult(case, repro, check)
+            of_eager = check.control.failure if check.control is not None else None
+            shown.append((repro, of_eager or seen, of_eager is not None))
+            if of_eager is not None:
+                what = f"a failure with the backend eager too: {of_eager.sentence}"
+            else:
+                what = seen.sentence if seen is not None else "no failure"
+                last = check
+                if text := unlike(case.failure.fingerprint, seen, repro.hides_stage):
+                    differences[text] = advice(case.failure.fingerprint, seen)
+            attempts.setdefault(what, []).append(str(self._kept(repro)))
+        for text, help_text in differences.items():
+            told = ("a repro does not show the captured failure (-) but another result (+):", text, help_text)
+            self.display.say("\n".join(filter(None, told)))
+        doubtful = last is not None and _may_be_flaky(case, last)
+        shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
+        sought = case.failure.fingerprint
+        in_control = any(of_eager and failure and same(sought, failure.fingerprint) for _, failure, of_eager in shown)
+        return ReproResult(case, None, last, "; ".join([*reasons, *shown_by]), doubtful, in_control)
+
+    def _written(self, template: Template, variant: Variant) -> tuple[Repro, Repro] | str:
+        """Return a script and its control in this form, or why there is none."""
+        try:
+            with self.going_on():
+                repro = write_repro(self.case, template, variant, self.settings.memory)
+                return repro, self.control(repro)
+        except NoRepro as error:
+            return str(error)
+        return "minify failed as it wrote a script"
+
+    def _kept(self, attempt: Repro) -> Path:
+        """Write a script that did not show the failure into a folder of its own, and return its path within `out`."""
+        place = next_place("repro", RunFolder(self.out).attempts)
+        return attempt.write(place).relative_to(self.out)
+
+    def with_variables(self) -> ReproResult | None:
+        """Return a repro that shows the failure with environment variables of this process; None if there is none.
+
+        The script sets the variables that the failure needs. Its last lines name the variables with private values.
+        """
+        needed = self._needed_variables()
+        if not needed:
+            return None
+        unneeded = ((name, value) for name, value in self.case.state.environment if name not in needed)
+        state = replace(self.case.state, environment=(*unneeded, *((name, os.environ[name]) for name in needed)))
+        result = replace(self, case=replace(self.case, state=state)).search()
+        return result if result.repro is not None else None
+
+    def _needed_variables(self) -> tuple[str, ...]:
+        """Find the environment variables that a script needs to show the failure, at most `_MAX_VARIABLES`.
+
+        The variables that the backend read in the script's process come first: these are few.
+        """
+        names = others(os.environ)
+        read = tuple(name for name in names if name in self.case.backend.variables)
+        for template, variant in forms_for(self.case)[:_MAX_FORMS_WITH_VARIABLES] if names else ():
+            try:
+                repro = write_repro(self.case, template, variant, self.settings.memory)
+            except NoRepro:  # reported when this form was tried without variables
+                continue
+
+            def shows(variables: tuple[str, ...], repro: Repro = repro) -> bool:
+                return bool(variables) and self.verified(repro, variables, runs=1).agrees
+
+            for group in dict.fromkeys(filter(None, (read, tuple(names)))):
+                if shows(group):
+                    return fewest(group, shows, _MAX_VARIABLES)
+        return ()
+
+    def verified(self, repro: Repro, variables: Sequence[str], runs: int, control: Repro | None = None) -> Verification:
+        """Run the script, and the control once, in fresh interpreters with these variables of this process's
+        environment, and with the variables that the script needs."""
+        settings, case = self.settings, self.case
+        with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+            script = repro.write(Path(folder) / "repro")
+            conditions = Conditions(
+                case.failure.fingerprint,
+                timeout=max(self.timeout, guard_seconds(case) + 60.0),
+                extra_path=case.folders,
+                match=settings.match,
+                match_log=settings.match_log,
+                memory=settings.memory,
+                more=variables,
+                given=repro.given,
+                any_stage=repro.hides_stage,
+                interpreters=self.interpreters,
+                renamed=repro.nodes,
+            )
+            beside = control.write(Path(folder) / "control") if control is not None else None
+            at_once = _at_once(case, settings.memory, runs)
+            check = verify(script, conditions, beside, runs, at_once, self.display)
+        kill_orphans()
+        return check
+
+    def control(self, repro: Repro) -> Repro:
+        """Return the script with eager in the place of the backend.
+
+        The backend's imports stay: they may bring operators and drivers. If torch.compile itself fails, with any
+        backend, or with eager, the control runs in eager mode. Raises NoRepro if the script cannot be written.
+        """
+        if self.case.is_of_torch:
+            return replace(repro, text=in_eager(repro.text))
+        template, variant = repro.form
+        backend = _in_place_of(self.case.backend, EAGER_COMPILERS if template is Template.CALL_COMPILER else EAGER)
+        variant = replace(variant, compiler="fw_compiler")
+        return write_repro(replace(self.case, backend=backend), template, variant, self.settings.memory)
+
+
+def _in_place_of(backend: BackendReference, eager: BackendReference) -> BackendReference:
+    """Return eager with what the backend's imports may bring."""
+    kept = {name: getattr(backend, name) for name in ("imports", "folders", "ahead", "dynamic", "files")}
+    return replace(eager, **kept)
+
+
+def _may_be_flaky(case: Case, check: Verification) -> bool:
+    """Whether the script ran to its end where all probes of the same Case failed."""
+    return case.rate >= 1.0 and case.failure.fingerprint.kind is not Kind.TIMEOUT and check.runs[-1].failure is None
+
+
+def with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Repro:
+    """Return the repro with its own exception in the last comment; the captured exception may name removed ops."""
+    if seen is None or seen.fingerprint.kind is not Kind.EXCEPTION or seen.fingerprint.stage is Stage.COMPARE:
+        return repro
+    head, found, rest = repro.text.rpartition(f"\n# {case.failure.line}\n")
+    return replace(repro, text=f"{head}\n# {seen.line}\n{rest}") if found else repro
+
+
+def with_measured_gradient(repro: Repro, case: Case, seen: Failure | None) -> tuple[Repro, Case]:
+    """Return both with the error of the repro's own assertion: a probe draws other tangents than the repro does."""
+    failure, main = case.failure, case.failure.main_difference
+    found = _GREATEST.search(seen.message) if seen is not None else None
+    if found is None or main is None or main.aspect is not Aspect.GRADIENT or not main.error:
+        return repro, case
+    error = float(found[1])
+    before, after = f"by {main.error:.2g}", f"by {error:.2g}"
+    measured = replace(main, error=error, sentence=main.sentence.replace(before, after, 1), elements=())
+    differences = tuple(measured if each is main else each for each in failure.differences)
+    failure = replace(failure, message=failure.message.replace(before, after, 1), differences=differences)
+    head, comment, rest = repro.text.rpartition(f"\n# {failure.type}: ")
+    text = f"{head}{comment}{rest.replace(before, after, 1)}"
+    return replace(repro, text=text), replace(case, failure=failure)
+
+
+def _at_once(case: Case, memory: int | None, runs: int) -> int:
+    """Return how many scripts run at once, the control among them: 1 with too little memory or a single core."""
+    most = min(runs, RUNS) + 1
+    hungry = most * guard_gibibytes(case, memory) * 2**30
+    return most if cores() > 1 and hungry <= (memory or hungry) else 1
+
+
+def search_for(attempt: Attempt, case: Case) -> ReproSearch:
+    """Return the search for a repro of this Case, which the attempt was reduced to."""
+    run, seconds = attempt.run, max(60.0, 10 * attempt.case.script.seconds)
+    folder = attempt.folder.path
+    return ReproSearch(case, folder, seconds, run.settings, run.ui, run.interpreters, going_on=run.going_on)
+
+
+@contextlib.contextmanager
+def stopped_if_interrupted(folder: RunFolder, message: str) -> Iterator[None]:
+    """Turn an interrupt of the block into an error with this message, which names the reduced Case if there is one."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        reduced = (
+            f"the reduced Case is in {shown_path(folder.minimal)}, and " if (folder.minimal / CASE).exists() else ""
+        )
+        raise StoppedEarly(f"{message}; {reduced}`minify reduce {folder.shown}` goes on") from None
+
+
+def find_repro(attempt: Attempt) -> Attempt:
+    """Search for a repro of the reduced Case."""
+    if attempt.reduced is None:
+        return attempt
+    return replace(attempt, repro_result=search_for(attempt, attempt.reduced.minimal).search())
+
+
+def may_be_of_torch(attempt: Attempt) -> bool:
+    """Whether the backend eager has shown the failure of one of Dynamo's graphs as well."""
+    result = attempt.repro_result
+    return (
+        result is not None and result.in_control and result.case.level is Level.DYNAMO and not result.case.is_of_torch
+    )
+
+
+def find_repro_of_torch(attempt: Attempt) -> Attempt:
+    """Search for a repro with the backend eager: torch.compile itself fails, and a control runs uncompiled."""
+    reduced, folder = attempt.reduction, attempt.folder
+    backend = _in_place_of(attempt.case.backend, EAGER)
+    minimal = replace(reduced.minimal, backend=backend)
+    save(minimal, folder.minimal)
+    case = replace(attempt.case, backend=backend)
+    again = find_repro(replace(attempt, case=case, reduced=replace(reduced, minimal=minimal)))
+    if again.repro is not None:
+        return again.took("take the backend eager, which shows the failure too")
+    save(reduced.minimal, folder.minimal)
+    return attempt
+
+
+def find_repro_with_variables(attempt: Attempt) -> Attempt:
+    """Search for a repro that needs environment variables of this process."""
+    result = search_for(attempt, attempt.reduction.minimal).with_variables()
+    if result is None:
+        return attempt
+    return replace(attempt, repro_result=result).took("set environment variables in the repro")
+
+
+def find_repro_of_backward(attempt: Attempt) -> Attempt:
+    """Reduce the captured backward graph, and search for a repro of that; the reduced forward graph stays otherwise."""
+    again = reduce(replace(attempt, reduced=None, repro_result=None))
+    again = find_repro(again)
+    if again.repro is not None:
+        return again.took("reduce the backward graph itself")
+    save(attempt.reduction.minimal, attempt.folder.minimal)
+    return attempt
+
+
+def find_repro_as_flaky(attempt: Attempt) -> Attempt:
+    """Measure the rate of a Case whose script ran to its end, and search for a repro of a flaky Case."""
+    settings = attempt.run.settings
+    settings = replace(settings, budget=settings.flaky_seconds_for(attempt.case.script.seconds))
+    with attempt.folder.scratch("flaky") as place:
+        flaky = reduce_further(attempt, attempt.reduction.minimal, place, settings, doubtful=True)
+        if flaky.reduced is None:
+            attempt.run.ui.say(f"no repro this way: {flaky.error}")
+            return attempt
+        if flaky.reduced.minimal.rate >= 1.0:
+            return attempt
+        save(flaky.reduced.minimal, attempt.folder.minimal)
+    again = _find_repro_of_minimal(attempt)
+    return again.took("take the failure for a flaky one") if again.repro is not None else again
+
+
+def may_need_captured_values(attempt: Attempt) -> bool:
+    """Whether a whole reduction has simplified sizes, dtypes or arguments."""
+    settings, reduced = attempt.run.settings, attempt.reduced
+    is_whole = reduced is not None and not reduced.summary.stopped_because
+    return is_whole and any(map(settings.wants, OF_VALUES))
+
+
+def find_repro_with_captured_values(attempt: Attempt) -> Attempt:
+    """Reduce the ops alone, with sizes, dtypes and arguments as captured, and search for a repro again."""
+    settings, folder = attempt.run.settings, attempt.folder
+    rest = limited(settings, attempt.reduction.summary)
+    rest = replace(rest, skipped=(*settings.skipped, *OF_VALUES))
+    with folder.scratch("captured-values") as place, folder.scratch("simplified") as before:
+        save(load(folder.minimal), before)
+        shutil.copy(folder.journal, place)  # what is known of the ops
+        again = reduce_further(attempt, attempt.reduction.source, place, rest)
+        if again.error is not None:
+            attempt.run.ui.say(f"no repro this way: {again.error}")
+            return attempt
+        try:
+            save(again.reduction.minimal, folder.minimal)
+            again = _find_repro_of_minimal(again)
+            if again.repro is None:
+                again = find_repro_as_flaky(again)
+        finally:
+            if again.repro is None:
+                save(load(before), folder.minimal)
+    return attempt if again.repro is None else again.took("keep sizes, dtypes and arguments as captured")
+
+
+def _find_repro_of_minimal(attempt: Attempt) -> Attempt:
+    """Search for a repro of the Case in the folder minimal/, with and without more environment variables."""
+    minimal = load(attempt.folder.minimal)  # its tensors are in a folder that stays
+    attempt = find_repro(replace(attempt, reduced=replace(attempt.reduction, minimal=minimal)))
+    return attempt if attempt.repro is not None else find_repro_with_variables(attempt)

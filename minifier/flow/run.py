@@ -1,0 +1,305 @@
+"""A run, from a failing script to a verified repro: capture, choose, reduce, write and verify, report.
+
+Each step has what follows if it fails. `premises.py` lists the other starting points of a reduction.
+
+An attempt has an error from the start if its graph could not be saved, or if no other process can have its backend, one
+that holds a lock, say. Then the script is reduced instead if it shows the failure by itself: by an exception or a
+death. It shows a wrong result only by a check of its own; without one, the graph is reduced in the script's own
+process, so that the reports name the ops, and say why there is no repro.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+
+import libcst as cst
+
+from minifier.capturing.script import Program
+from minifier.data.case.run_folder import RunFolder
+from minifier.data.case.state import others
+from minifier.data.case.store import load, remove_partial
+from minifier.data.settings import Settings
+from minifier.errors import NoRepro, NothingToReduce, StoppedEarly
+from minifier.flow.attempt import Attempt, Run
+from minifier.flow.first_failure import take_up
+from minifier.flow.folders import Asked, asked_there, case_folder, choose_folder, is_unfinished, lock_run, make_folder
+from minifier.flow.keep_case import (
+    begin_with_call,
+    begin_with_case,
+    call_to_reduce,
+    candidates_for,
+    folder_for,
+    keep_case,
+    list_failing,
+    list_fallbacks,
+    look_further,
+    may_have_lost_inputs,
+    run_observed,
+    with_inputs_recorded,
+)
+from minifier.flow.machine import prepared
+from minifier.flow.no_failure import minify_other_failure, minify_source
+from minifier.flow.premises import is_held_up, reduce_from_premises, reduce_with_any_message
+from minifier.flow.program import as_script
+from minifier.flow.reduction import (
+    has_near_failure,
+    is_only_live,
+    reduce,
+    reduce_forward,
+    reduce_near_failure,
+    reduce_with_live_backend,
+    take_as_captured,
+    tell_size,
+)
+from minifier.flow.reports import report
+from minifier.flow.repro_search import (
+    find_repro,
+    find_repro_as_flaky,
+    find_repro_of_backward,
+    find_repro_of_torch,
+    find_repro_with_captured_values,
+    find_repro_with_variables,
+    may_be_of_torch,
+    may_need_captured_values,
+    stopped_if_interrupted,
+)
+from minifier.flow.short_definitions import with_short_definitions
+from minifier.flow.whole_script import (
+    has_transforms,
+    is_of_script,
+    lacks_script,
+    prefer_short_script,
+    reduce_script_instead,
+)
+from minifier.process.interpreters import Interpreters
+from minifier.process.progress import SILENT, Ui
+from minifier.repro.emit.forms import forms_for
+from minifier.repro.emit.repro import write_repro
+from minifier.repro.report.environment import EnvironmentCollector
+from minifier.repro.report.outcome import Outcome
+
+
+def run_program(
+    program: Program | Path | str,
+    settings: Settings | None = None,
+    ui: Ui = SILENT,
+    out: Path | None = None,
+    graph: int | None = None,
+    interpreters: Interpreters | None = None,
+) -> Outcome:
+    """Run the program, reduce its failing backend call, and write a verified repro to `out`, a new or empty folder.
+
+    `program` is a script's path, or a `Program`, which may have arguments. `out` is by default `minify-out/<name>-<n>`.
+    `graph` is the number of the failing graph to reduce, by default the first. `interpreters` starts the interpreters
+    of the verification.
+
+    Raises NothingToReduce if neither a backend call nor torch.compile is at fault, UsageError, StoppedEarly for an
+    interrupt before there is a result, and MinifyError.
+    """
+    program = program if isinstance(program, Program) else Program(str(program))
+    folder = choose_folder(out, program.name)  # a bad one is refused before anything starts
+    with (
+        prepared(settings or Settings(), ui, interpreters or Interpreters()) as run,
+        contextlib.closing(minify_each(Asked(program, graph), run, folder)) as outcomes,
+    ):
+        return next(outcomes)
+
+
+def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False) -> Generator[Outcome, None, None]:
+    """Yield the outcome of the first failing backend call that can be reduced.
+
+    A call cannot be reduced if the program fails without the backend as well. With `every`, yield an outcome for each
+    failing call, in its own sub-folder of `folder`. Raises as `run_program` does.
+    """
+    found = run_observed(as_script(asked.program), run)
+    if run.settings.level == "source":
+        yield minify_source(found, folder, run)
+        return
+    found = look_further(found, run)
+    if not found.captured.failing:
+        yield minify_other_failure(found, folder, run)
+        return
+    asked = replace(asked, program=found.program)
+    candidates = candidates_for(found.captured, asked.graph)
+    list_failing(run.ui, found.captured.failing, candidates if every else candidates[:1])
+    list_fallbacks(run.ui, found.compared)
+    folder = make_folder(folder)
+    errors: list[NothingToReduce] = []
+    for failing in candidates:
+        place = folder_for(failing, candidates, folder) if every else folder
+        run = replace(run, errors=[])
+        try:
+            call = call_to_reduce(found, failing, run)
+            outcome = _minify(begin_with_call(call, asked, place, run))
+        except NothingToReduce as error:
+            errors.append(error)
+            place.clear(keep=not every)
+            if failing is not candidates[-1]:
+                run.ui.say(f"graph {failing.number}: {error}")
+                run.ui.say("going on with the next failure")
+        else:
+            yield outcome
+            if not every:
+                return
+            run.ui.restart()  # the next outcome's seconds are its own
+    if len(errors) == len(candidates):
+        folder.clear(keep=folder.was_there)
+        raise errors[0]
+
+
+def minify_case(source: Path, run: Run, out: Path | None = None) -> Outcome:
+    """Reduce a Case folder, or go on with the output folder of a run, and write a verified repro.
+
+    The results go to `out`. By default those of an output folder, or of a process that died in `minifier.capture`, stay
+    there. Raises as `run_program` does.
+    """
+    if is_unfinished(source):
+        take_up(source.absolute(), run.settings, run.ui)
+    case_dir = case_folder(source)
+    case = load(case_dir)
+    goes_on = case_dir != source and out is None
+    folder = RunFolder(source.absolute()) if goes_on else choose_folder(out, case.script.name)
+    if not goes_on:
+        case = keep_case(case_dir, folder.path)
+    lock_run(folder.path, run)
+    remove_partial(folder.path)
+    folder.result.unlink(missing_ok=True)  # left by an earlier run in this folder
+    return _minify(begin_with_case(case, asked_there(folder.path) if goes_on else None, folder, run))
+
+
+def _minify(attempt: Attempt) -> Outcome:
+    """Reduce the Case, write and verify a repro, report."""
+    run, folder = attempt.run, attempt.folder
+    if attempt.error is None:
+        with stopped_if_interrupted(folder, "interrupted during the reduction"):
+            attempt = reduced(attempt)
+        tell_size(attempt)
+    with contextlib.closing(EnvironmentCollector()) as collector:  # collects while the repro is verified
+        with stopped_if_interrupted(folder, "interrupted while the repro was verified"):
+            attempt = _with_repro(attempt)
+        outcome = _reported(attempt, collector)
+        try:
+            ended = _by_other_ways(attempt)
+            if lacks_script(ended):
+                run.ui.say("`minify run --level source SCRIPT` reduces the source of the script, where that is at hand")
+            if ended == attempt and outcome.errors == tuple(run.errors):
+                return outcome
+            return _reported(ended, collector)
+        except (KeyboardInterrupt, StoppedEarly):
+            run.ui.say("interrupted: the results are those from before")
+            return outcome
+
+
+def reduced(attempt: Attempt) -> Attempt:
+    """Reduce the Case as captured, else from the first premise that shows the failure, else with inputs recorded anew.
+
+    In place of a backward graph stands the forward graph that it belongs to, if that shows the failure too. Where many
+    smaller graphs fail in the same function, each with its own message, it is reduced again without the message. After
+    an error of this tool, the Case as captured is left.
+    """
+    run = attempt.run
+    if attempt.folder.has_forward:
+        attempt = run.after(reduce_forward, attempt)
+    if attempt.reduced is None:
+        attempt = run.after(reduce, attempt)
+    if attempt.reduced is None:
+        attempt = run.after(reduce_from_premises, attempt)
+    if attempt.reduced is None and may_have_lost_inputs(attempt):
+        run.ui.say("no failure, but the call may have changed its inputs: running the script again to keep them")
+        again = run.after(with_inputs_recorded, attempt)
+        if again.error is None:
+            return reduced(again)
+    if is_held_up(attempt):
+        run.ui.say("smaller graphs fail in the same function with other messages: trying again without the message")
+        attempt = run.after(reduce_with_any_message, attempt)
+    if attempt.reduced is None and run.errors:
+        attempt = take_as_captured(attempt)
+    return attempt
+
+
+def _with_repro(attempt: Attempt) -> Attempt:
+    """Write a repro that shows the failure in fresh interpreters: of the reduced Case as it is, else with the backend
+    eager (if that shows the failure too), else of the backward graph that its graph belongs to, else with more
+    environment variables, else as a flaky failure (if the last script ran to its end, though all probes had failed),
+    else with captured sizes, dtypes and arguments."""
+    run = attempt.run
+    attempt = run.after(find_repro, attempt)
+    if attempt.lacks_repro and may_be_of_torch(attempt):
+        run.ui.say("the backend eager shows the failure too: going on with that backend")
+        attempt = run.after(find_repro_of_torch, attempt)
+    if attempt.lacks_repro and attempt.is_of_forward:
+        run.ui.say("no script shows the failure of the forward graph: going on with the backward graph itself")
+        attempt = run.after(find_repro_of_backward, attempt)
+    if attempt.lacks_repro and others(os.environ):
+        run.ui.say("no script shows the failure: trying again with the other environment variables of this process")
+        attempt = run.after(find_repro_with_variables, attempt)
+    if attempt.lacks_repro and attempt.repro_result is not None and attempt.repro_result.doubtful:
+        run.ui.say("the repro does not show the failure: finding out whether it comes and goes")
+        attempt = run.after(find_repro_as_flaky, attempt)
+    if attempt.lacks_repro and may_need_captured_values(attempt):
+        run.ui.say("no script shows the simplified Case: going on with sizes, dtypes and arguments as captured")
+        attempt = run.after(find_repro_with_captured_values, attempt)
+    return run.after(with_short_definitions, attempt)
+
+
+def _by_other_ways(attempt: Attempt) -> Attempt:
+    """Reduce the script, where no repro of the graph shows the failure or says it as shortly, else the graph where the
+    script runs; reduce a near failure."""
+    run, shown = attempt.run, f"the repro is in {attempt.folder.shown}"
+    if has_transforms(attempt) and is_of_script(attempt):
+        run.ui.say(f"{shown}; its ops are what transforms of torch.func do")
+        run.ui.say("reducing the script as well, which may be shorter")
+        attempt = run.after(prefer_short_script, attempt)
+    if attempt.repro is None and is_of_script(attempt):
+        run.ui.say(f"no repro of the graph: {attempt.reason}")
+        run.ui.say("reducing the script itself instead")
+        attempt = run.after(reduce_script_instead, attempt)
+    if attempt.repro is None and is_only_live(attempt):
+        run.ui.say("reducing the graph in the script's own process, where its backend is")
+        attempt = run.after(reduce_with_live_backend, attempt)
+    if has_near_failure(attempt):
+        run.ui.say(shown)
+        run.ui.say("reducing as well a failure with another message, raised at the same place by fewer ops")
+        attempt = run.after(reduce_near_failure, attempt)
+    return attempt
+
+
+def _reported(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
+    with stopped_if_interrupted(attempt.folder, "interrupted while the reports were written"):
+        with attempt.run.going_on():
+            keep_unverified(attempt)
+        return report(attempt, collector)
+
+
+def keep_unverified(attempt: Attempt) -> None:
+    """Write unverified.py for an attempt without a repro: the first script that was tried, else one of the whole Case.
+
+    A file of values that it reads goes with it. Remove unverified.py once there is a repro.
+    """
+    folder = attempt.folder
+    path = folder.unverified
+    if attempt.repro is not None:
+        path.unlink(missing_ok=True)
+    elif not path.exists():
+        tried = folder.attempts / "repro-1"
+        with tempfile.TemporaryDirectory(prefix="minify-repro-") as place:
+            script = tried if tried.exists() else _script_of_case(attempt, Path(place))
+            for file in script.iterdir() if script is not None else ():
+                shutil.copyfile(file, path if file.suffix == ".py" else folder.path / file.name)
+
+
+def _script_of_case(attempt: Attempt, place: Path) -> Path | None:
+    """Write a script of the captured Case in the form that is the best to read; None if there is none."""
+    for form in forms_for(attempt.case)[:1] if attempt.case.graph.nodes else ():
+        try:
+            write_repro(attempt.case, *form, attempt.run.settings.memory).write(place)
+        except (NoRepro, cst.ParserSyntaxError):  # the latter of a Case that somebody has edited
+            return None
+        return place
+    return None

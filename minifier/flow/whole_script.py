@@ -1,0 +1,380 @@
+"""Reduce the failing script itself, with the data that it reads, and verify the script that is left."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import libcst as cst
+
+from minifier.capturing.capture import FoundFailures, capture
+from minifier.capturing.captured import Captured
+from minifier.capturing.script import Program
+from minifier.capturing.slicing.data_read import ReadData, data_read, with_literals
+from minifier.capturing.slicing.slices import Wanted, slice_module
+from minifier.capturing.watch import Terms
+from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
+from minifier.data.case.graph import is_of_transform
+from minifier.data.case.literals import literal
+from minifier.data.case.run_folder import RunFolder, shown_path
+from minifier.data.case.state import may_be_written
+from minifier.data.case.store import save, write_atomically
+from minifier.data.failure import Failure, Kind, Stage, same
+from minifier.data.settings import Settings
+from minifier.data.torch_names import FOLDERS_OF_COMPILE
+from minifier.errors import FailsByItself, NoRepro, NothingToReduce, StoppedEarly
+from minifier.flow.attempt import Attempt, Reduced, ReproResult, Run
+from minifier.flow.folders import make_folder
+from minifier.flow.reports import report
+from minifier.flow.repro_search import with_shown_exception
+from minifier.reduction.probe.children import Limits, run_children
+from minifier.repro.emit.repro import Repro
+from minifier.repro.report.environment import EnvironmentCollector
+from minifier.repro.report.finished import remove_repro
+from minifier.repro.report.outcome import Outcome
+from minifier.repro.source.own_check import said_of_exit
+from minifier.repro.source.probe import TIMEOUT_FACTOR
+from minifier.repro.source.reduce_script import KnownRun, ReducedScript, as_run, reduce_script, shows_failure_of_call
+from minifier.repro.source.run_source import in_eager, seeded
+from minifier.repro.verify import Conditions, Verification, verify
+from minifier.torch_side.fx.script_objects import FILE, define
+
+_MIN_TIMEOUT_SECONDS = 120.0
+_MAX_TRANSFORM_OPS = 4  # of a graph that is read nevertheless
+_SHOWN_BY_A_SCRIPT = (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT)
+_NO_BACKEND = BackendReference("torch.compile", BackendSource.NONE)
+
+
+def minify_script(found: FoundFailures, folder: RunFolder, run: Run, before: str = "") -> Outcome:
+    """Reduce the script itself, and report. `found` is what its first run showed.
+
+    `before` comes ahead of the reason for no repro. The script is kept as unverified.py then.
+    """
+    folder = make_folder(folder)
+    captured = found.captured
+    try:
+        with contextlib.closing(EnvironmentCollector()) as collector:
+            attempt, reason = None, "minify failed as it reduced the script"
+            try:
+                with run.going_on():
+                    attempt = reduce_to_script(found.program, folder, run, _named_backend(captured), captured=captured)
+            except NoRepro as error:
+                reason = str(error)
+            attempt = attempt or _without_repro(found, folder, run, f"{before}{reason}")
+            attempt = replace(attempt, capture_seconds=captured.seconds, fallbacks=found.fallbacks)
+            return report(attempt, collector)
+    except NothingToReduce:
+        folder.clear(keep=folder.was_there)
+        raise
+
+
+def minify_failing_source(found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:
+    """Reduce a script whose first run, `found`, showed no failure, and report. Nothing is written without a repro.
+
+    Raises NoRepro, or NothingToReduce, if the script shows no failure where it is reduced, or fails in eager mode too.
+    """
+    folder, captured = make_folder(folder), found.captured
+    try:
+        with contextlib.closing(EnvironmentCollector()) as collector:
+            attempt = reduce_to_script(found.program, folder, run, _named_backend(captured), captured=captured)
+            if attempt.repro is None:
+                raise NoRepro(attempt.reason)
+            return report(replace(attempt, capture_seconds=captured.seconds, fallbacks=found.fallbacks), collector)
+    except (NoRepro, NothingToReduce):
+        folder.clear(keep=folder.was_there)
+        raise
+
+
+def _named_backend(captured: Captured) -> BackendReference:
+    """Return the backend whose call ended the script; also the only one, if the script failed outside of Dynamo."""
+    failure, trace = captured.failure, captured.traceback
+    for failing in captured.failing:
+        is_end = failure is not None and shows_failure_of_call(failing.failure.fingerprint, failure.fingerprint)
+        if is_end and failing.reference is not None:
+            return failing.reference
+    is_outside = bool(trace) and not any(folder in trace for folder in FOLDERS_OF_COMPILE)
+    if is_outside and len(captured.backends) == 1:
+        return BackendReference(captured.backends[0], BackendSource.NONE)
+    return _NO_BACKEND
+
+
+def _without_repro(found: FoundFailures, folder: RunFolder, run: Run, reason: str) -> Attempt:
+    captured = found.captured
+    assert captured.failure is not None, "there is something to report"
+    write_atomically(folder.unverified, as_run(found.program))
+    script = Script(found.program.name, seconds=captured.seconds, graphs=captured.graphs)
+    case = Case(EMPTY_GRAPH, (), _named_backend(captured), captured.failure, script=script, level=Level.SOURCE)
+    return Attempt(run, folder, case, error=NoRepro(f"{reason}\nThe script is kept as {folder.unverified.name}"))
+
+
+def reduce_to_script(
+    program: Program,
+    folder: RunFolder,
+    run: Run,
+    backend: BackendReference,
+    of_backend: Case | None = None,
+    captured: Captured | None = None,
+) -> Attempt:
+    """Reduce the script. Return the attempt with the reduced script as its repro, or with the reason for no repro.
+
+    The reports name `backend`. `captured` is the script's first run, if known; `of_backend` and the raised errors are
+    as in `reduce_script`.
+    """
+    if program.is_redirected:
+        raise NoRepro(
+            f"what compiles {program.said} is said outside of it; written into the script, {program.backend} can be "
+            "reduced with it"
+        )
+    reduced = _reduced(program, folder, run, of_backend, captured)
+    seconds = captured.seconds if captured is not None else of_backend.script.seconds if of_backend is not None else 0.0
+    script = Script(program.name, path=reduced.path, folders=reduced.folders, seconds=seconds)
+    failure, first = reduced.failure, captured.failure if captured is not None else None
+    if first is not None and same(first.fingerprint, failure.fingerprint):
+        failure = replace(failure, traceback=first.traceback)  # with the script's own lines and name
+    else:
+        failure = replace(failure, traceback=failure.traceback.replace(f'"{FILE}"', f'"{program.name}"'))
+    if of_backend is not None:  # a run of the script does not tell the stage
+        stage = of_backend.failure.fingerprint.stage
+        failure = replace(failure, fingerprint=replace(failure.fingerprint, stage=stage))
+    if failure.fingerprint.kind is Kind.EXIT and (where := said_of_exit(reduced.source)):
+        failure = replace(failure, message=f"{failure.fingerprint.message} {where}")
+    # The repro imports from the script's folders, which `script` has.
+    backend = _NO_BACKEND if reduced.without_backends else replace(backend, folders=())
+    case = Case(EMPTY_GRAPH, (), backend, failure, script=script, level=Level.SOURCE)
+    save(case, folder.minimal)  # records the folders that the import path needs
+    attempt = Attempt(run, folder, case, reduced=Reduced(reduced.summary, case, case))
+    run.errors.extend(reduced.errors)
+    reduced_text = reduced.source
+    with run.going_on():
+        reduced_text = reduced.text(backend)
+    for text in dict.fromkeys((reduced_text, seeded(reduced_text))):
+        repro = Repro(text, None)
+        path = repro.write(folder.path)
+        check: Verification | None = None
+        try:
+            with run.going_on():
+                check = _verified(path, text, reduced, run)
+        except KeyboardInterrupt:
+            path.rename(folder.unverified)
+            raise StoppedEarly(
+                f"interrupted while the script was verified; it is kept as {shown_path(folder.unverified)}; "
+                "`minify run` begins again"
+            ) from None
+        if check is None:
+            break
+        if check.holds:
+            repro = with_shown_exception(repro, case, check.runs[-1].failure)
+            repro.write(folder.path)
+            return replace(attempt, repro_result=ReproResult(case, repro, check))
+    path.rename(folder.unverified)
+    if check is None:
+        reason = f"minify failed as it verified what is left of the script; it is kept as {folder.unverified.name}"
+        return replace(attempt, repro_result=ReproResult(case, None, None, reason))
+    showed = f"showed the failure in {check.same} of {len(check.runs)} fresh interpreters"
+    if check.passes_in_eager is False:
+        showed = "fails without torch.compile too"
+    elif (other := check.runs[-1].failure) is not None and check.same < len(check.runs):
+        showed += f", the last one showed: {other.line}"
+    reason = f"what is left of the script {showed}; it is kept as {folder.unverified.name}"
+    return replace(attempt, repro_result=ReproResult(case, None, check, reason))
+
+
+def _reduced(
+    program: Program, folder: RunFolder, run: Run, of_backend: Case | None, captured: Captured | None
+) -> ReducedScript:
+    """Reduce the script. Raises FailsByItself only for a script that fails in eager mode in its own folder too."""
+    try:
+        return reduce_script(program, folder.path, run.settings, run.ui, of_backend, _known(program, captured))
+    except FailsByItself as error:
+        by_itself = error
+    if _fails_in_eager(program, run):
+        raise by_itself
+    raise NoRepro(f"{by_itself}\nThat is so in an empty folder only, as for a reduction of its source")
+
+
+def _known(program: Program, captured: Captured | None) -> KnownRun:
+    known = KnownRun()
+    if captured is not None:
+        known = KnownRun(captured.failure, captured.seconds, captured.path)
+    if literals := literals_of(program, known.path):
+        known = replace(known, with_data=with_literals(as_run(program), literals))
+    return known
+
+
+def _fails_in_eager(program: Program, run: Run) -> bool:
+    """Whether the script, run as the user runs it, fails with torch.compile in eager mode too."""
+    run.ui.say(f"running {program.said} in eager mode, in its own folder")
+    terms = Terms(run.settings.timeout, run.settings.memory, in_eager=True)
+    with tempfile.TemporaryDirectory(prefix="minify-") as place:
+        return capture(program, Path(place) / "in-eager", terms, run.ui).failure is not None
+
+
+def _verified(path: Path, text: str, reduced: ReducedScript, run: Run) -> Verification:
+    settings = run.settings
+    conditions = Conditions(
+        reduced.failure.fingerprint,
+        time_limit(settings, reduced),
+        reduced.folders,
+        match=settings.match,
+        memory=settings.memory,
+        any_stage=True,
+        interpreters=run.interpreters,
+    )
+    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+        control = Repro(in_eager(text), None).write(Path(folder))
+        return verify(path, conditions, control, settings.verify, display=run.ui)
+
+
+def time_limit(settings: Settings, reduced: ReducedScript) -> float:
+    """Return the seconds that an interpreter has for the reduced script: the user's limit, or a multiple of its own."""
+    return settings.timeout or max(_MIN_TIMEOUT_SECONDS, TIMEOUT_FACTOR * reduced.slowest_seconds)
+
+
+def reduce_script_instead(attempt: Attempt) -> Attempt:
+    """Reduce the script, since no repro of its graph shows the failure. If that fails too, keep the reasons.
+
+    A wrong result shows by the script's own failure. If torch.compile itself failed, with any backend, raises
+    NothingToReduce for a script that fails without it too.
+    """
+    try:
+        by_script = _script_of(attempt, attempt.folder, attempt.run)
+    except (NothingToReduce, NoRepro) as error:
+        if isinstance(error, NothingToReduce) and attempt.case.while_tracing:
+            raise  # the script fails by itself
+        return attempt.failed(NoRepro(f"{attempt.reason}\nThe script itself cannot be reduced instead: {error}"))
+    return _in_place_of(attempt, by_script).took("reduce the script itself")
+
+
+def _script_of(attempt: Attempt, folder: RunFolder, run: Run) -> Attempt:
+    expected = _own_failure(attempt)
+    of_backend = None if attempt.case.while_tracing or expected is not None else attempt.case
+    captured = attempt.call.found.captured if attempt.call is not None else None
+    if captured is not None and expected is not None:
+        captured = replace(captured, failure=expected)
+    backend = _NO_BACKEND if attempt.case.while_tracing else attempt.case.backend
+    return reduce_to_script(attempt.program, folder, run, backend, of_backend, captured)
+
+
+def _in_place_of(attempt: Attempt, by_script: Attempt) -> Attempt:
+    """Return the attempt on the script with the output folder, the call and the history of the attempt on its graph."""
+    seconds, fallbacks = attempt.capture_seconds, attempt.fallbacks
+    return replace(by_script, folder=attempt.folder, call=attempt.call, capture_seconds=seconds, fallbacks=fallbacks)
+
+
+def is_of_script(attempt: Attempt) -> bool:
+    """Whether a run of the captured script by itself can show the failure."""
+    asked, kind = attempt.asked, attempt.case.failure.fingerprint.kind
+    is_shown = kind in _SHOWN_BY_A_SCRIPT or _own_failure(attempt) is not None
+    return asked is not None and not asked.program.is_redirected and is_shown
+
+
+def _own_failure(attempt: Attempt) -> Failure | None:
+    """Return how a script with a wrong result failed by itself, by its own check of the result say; None otherwise."""
+    is_wrong = attempt.case.failure.fingerprint.stage is Stage.COMPARE
+    return attempt.call.found.own_failure if is_wrong and attempt.call is not None else None
+
+
+def lacks_script(attempt: Attempt) -> bool:
+    """Whether no repro of the graph was found, and the script, which is not known, might show the failure."""
+    kind = attempt.case.failure.fingerprint.kind
+    return attempt.repro is None and attempt.asked is None and kind in _SHOWN_BY_A_SCRIPT
+
+
+def has_transforms(attempt: Attempt) -> bool:
+    """Whether a repro of the graph consists of what torch.func's transforms do, which the script says in a name."""
+    if attempt.repro is None or attempt.reduced is None:
+        return False
+    return sum(map(is_of_transform, attempt.reduced.minimal.graph.ops)) > _MAX_TRANSFORM_OPS
+
+
+def prefer_short_script(attempt: Attempt) -> Attempt:
+    """Reduce the script too; return an attempt with what is left of it as the repro if that has fewer lines."""
+    assert attempt.repro is not None, "for scripts whose graph has a repro"
+    run, folder = attempt.run, attempt.folder
+    with folder.scratch("script") as scratch:
+        place = RunFolder(scratch)
+        try:
+            by_script = _script_of(attempt, place, run)
+        except (NothingToReduce, NoRepro) as error:
+            run.ui.say(f"the graph's repro stays: {error}")
+            return attempt
+        repro = by_script.repro
+        if repro is None or repro.text.count("\n") >= attempt.repro.text.count("\n"):
+            run.ui.say("the graph's repro stays: the script has no shorter one")
+            return attempt
+        remove_repro(folder.path)
+        repro.write(folder.path)
+        shutil.rmtree(folder.minimal)
+        place.minimal.rename(folder.minimal)
+    return _in_place_of(attempt, by_script).took("reduce the script whose graph is made of transforms")
+
+
+_MAX_SECONDS = 60.0
+_MAX_CHARACTERS = 2000  # of a literal that a person would write
+# Beginnings of the names of audit events: https://docs.python.org/3/library/audit_events.html
+_CHANGES = (
+    *("os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"),
+    *("os.truncate", "os.utime", "os.setxattr", "os.removexattr", "shutil.", "tempfile.", "sqlite3.", "syslog."),
+    *("os.exec", "os.fork", "os.kill", "os.posix_spawn", "os.spawn", "os.system", "subprocess.", "pty."),
+    *("socket.", "ftplib.", "http.", "imaplib.", "poplib.", "smtplib.", "telnetlib.", "urllib.", "webbrowser."),
+)
+
+
+def literals_of(program: Program, path: Sequence[str] = ()) -> Mapping[str, str]:
+    """Return literals by the text of what reads data, or of the name that a block binds to it.
+
+    The statements that the data need run in a child, in the script's own folder, with its arguments. `path` are folders
+    that the script adds to the import path. Empty if the script reads none, or if that takes too long.
+    """
+    source = program.source()
+    try:
+        found = data_read(source)
+    except cst.ParserSyntaxError:
+        return {}
+    if not found:
+        return {}
+    place = os.getcwd()
+    home = place if program.is_module else str(Path(program.target).resolve().parent)
+
+    def evaluate() -> dict[str, Any]:
+        sys.dont_write_bytecode = True
+        sys.addaudithook(_refuse_changes)
+        os.chdir(place)
+        sys.argv = [program.target, *program.arguments]
+        sys.path[:0] = [home, *path]
+        texts = {data.text: _literal(data, source, str(Path(program.target).resolve())) for data in found}
+        return {"literals": {name: text for name, text in texts.items() if text}}
+
+    with tempfile.TemporaryDirectory(prefix="minify-") as scratch:
+        (end,) = run_children([evaluate], Limits(_MAX_SECONDS), Path(scratch))
+    return end.result["literals"] if end.result is not None else {}
+
+
+def _refuse_changes(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse to open a file for writing, and the steps in `_CHANGES`. Native code without audit events is not seen."""
+    writes = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    if writes or event.startswith(_CHANGES):
+        raise PermissionError(f"{event} is not allowed while the data that a script reads are evaluated")
+
+
+def _literal(data: ReadData, source: str, file: str) -> str:
+    """Return the value as a literal; "" if it is no plain data, private, or cannot be had."""
+    if not all(may_be_written(name, os.environ.get(name, "")) for name in data.variables):
+        return ""
+    try:
+        names = define(slice_module(source, Wanted(data.names)) if data.names else "", file)
+        value = eval(data.text, names)
+        text = literal(value)
+        is_plain = len(text) <= _MAX_CHARACTERS and bool(ast.literal_eval(text) == value)
+    except BaseException:  # noqa: BLE001 - the script's code may raise or exit as it likes
+        return ""
+    is_path = isinstance(value, str) and os.sep in value
+    return text if is_plain and not is_path else ""

@@ -1,1 +1,0 @@
-"""The names of torch that this tool relies on: private interfaces, names in texts, releases."""

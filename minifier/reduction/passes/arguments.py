@@ -1,0 +1,111 @@
+"""Arguments of calls to their defaults, and numbers in them to simple ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from minifier.data.case import Case, Node
+from minifier.data.case.graph import map_leaves, refs_in
+from minifier.data.torch_names import HIGHER_ORDER
+from minifier.reduction.passes.edits import Edit, Pass, Row, row
+from minifier.reduction.passes.operands import pruned
+
+
+def _with_node(case: Case, name: str, **changes: Any) -> Case:
+    """Return the Case with an op changed, and unread inputs removed."""
+    nodes = tuple(replace(node, **changes) if node.name == name else node for node in case.graph.nodes)
+    return pruned(replace(case, graph=replace(case.graph, nodes=nodes)))
+
+
+def _op(case: Case, name: str) -> Node | None:
+    return next((node for node in case.graph.ops if node.name == name), None)
+
+
+def _without_keyword(name: str, key: str) -> Edit:
+    def edit(case: Case) -> Case:
+        node = _op(case, name)
+        if node is None or key not in node.kwargs:
+            return case
+        return _with_node(case, name, kwargs={k: v for k, v in node.kwargs.items() if k != key})
+
+    return edit
+
+
+def _without_trailing(name: str, start: int) -> Edit:
+    def edit(case: Case) -> Case:
+        node = _op(case, name)
+        if node is None or len(node.args) <= start:
+            return case
+        return _with_node(case, name, args=node.args[:start])
+
+    return edit
+
+
+def _arguments(case: Case) -> list[Row]:
+    rows = []
+    for node in case.graph.ops:
+        if (
+            node.op == "call_module"
+            or node.target.startswith(("operator.", HIGHER_ORDER))
+            or node.target in _NEEDS_ARGUMENTS
+        ):
+            continue
+        rows += [row(f"{key}= of {node.name}", _without_keyword(node.name, key)) for key in node.kwargs]
+        min_args = 1 if any(True for _ in refs_in(node.args[:1])) else 0
+        if len(node.args) > min_args:
+            starts = range(min_args, len(node.args))
+            rows.append(row(f"arguments of {node.name}", *(_without_trailing(node.name, start) for start in starts)))
+    return rows
+
+
+_MAX_DIMENSION = 3  # an integer up to this may be a dimension and stays
+_NEEDS_ARGUMENTS = ("to", "type")  # methods that do nothing without arguments
+
+
+def _numbers(node: Node) -> Iterator[tuple[int, int | float]]:
+    """Yield the position and value of each number among the leaves of the arguments."""
+    leaves: list[Any] = []
+    map_leaves((node.args, node.kwargs), leaves.append)
+    for i, leaf in enumerate(leaves):
+        if type(leaf) in (int, float):
+            yield i, leaf
+
+
+def _simple(value: float) -> list[int | float]:
+    """Return simpler numbers of the same type, the simplest first."""
+    if type(value) is int:
+        return [1, 2] if abs(value) > _MAX_DIMENSION else []
+    rounded = [float(f"{value:.{digits}g}") for digits in (1, 2)]
+    shorter = [number for number in (1.0, 0.5, 2.0, *rounded) if len(repr(number)) < len(repr(value))]
+    return list(dict.fromkeys(shorter))
+
+
+def _with_number(name: str, position: int, new: float) -> Edit:
+    def edit(case: Case) -> Case:
+        node = _op(case, name)
+        if node is None or position not in dict(_numbers(node)):
+            return case
+        positions = count()
+        args, kwargs = map_leaves((node.args, node.kwargs), lambda leaf: new if next(positions) == position else leaf)
+        return _with_node(case, name, args=args, kwargs=kwargs)
+
+    return edit
+
+
+def _literals(case: Case) -> list[Row]:
+    return [
+        row(f"{value} in {node.name}", *(_with_number(node.name, position, new) for new in _simple(value)))
+        for node in case.graph.ops
+        if not node.target.startswith(HIGHER_ORDER)
+        for position, value in _numbers(node)
+        if _simple(value)
+    ]
+
+
+PASSES = (
+    Pass("arguments", "arguments of calls to their defaults", _arguments),
+    Pass("literals", "numbers in arguments to simple ones", _literals),
+)

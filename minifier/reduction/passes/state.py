@@ -1,0 +1,144 @@
+"""Configuration, switches, modes and options to their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from minifier.data.case import Case, ScalarInput, State, TensorInput
+from minifier.data.case.graph import Module
+from minifier.data.case.symbolic_sizes import is_unbacked_value
+from minifier.data.torch_names import AUTOGRAD_FUNCTION
+from minifier.reduction.passes.edits import Edit, Pass, Row, row
+
+
+def _without_config(entry: tuple[str, str, Any]) -> Edit:
+    def edit(case: Case) -> Case:
+        config = tuple(item for item in case.state.config if item[:2] != entry[:2])
+        return replace(case, state=replace(case.state, config=config))
+
+    return edit
+
+
+# Without these Dynamo breaks the graph where a size or a number depends on the values of a tensor.
+_FOR_UNBACKED = {"capture_scalar_outputs", "capture_dynamic_output_shape_ops"}
+
+
+def _config(case: Case) -> list[Row]:
+    required = _FOR_UNBACKED if any(is_unbacked_value(node.value) for node in case.graph.ops) else ()
+    return [row(f"{e[0]}.{e[1]}", _without_config(e)) for e in case.state.config if e[1] not in required]
+
+
+def _without_switch(name: str) -> Edit:
+    def edit(case: Case) -> Case:
+        switches = tuple(pair for pair in case.state.switches if pair[0] != name)
+        return replace(case, state=replace(case.state, switches=switches))
+
+    return edit
+
+
+def _switches(case: Case) -> list[Row]:
+    return [row(name, _without_switch(name)) for name, _ in case.state.switches]
+
+
+def _without_variable(name: str) -> Edit:
+    def edit(case: Case) -> Case:
+        environment = tuple(pair for pair in case.state.environment if pair[0] != name)
+        return replace(case, state=replace(case.state, environment=environment))
+
+    return edit
+
+
+def _environment(case: Case) -> list[Row]:
+    """Return a row for each variable, except for those that the backend reads: it was imported before the probes."""
+    names = [name for name, _ in case.state.environment if name not in case.backend.variables]
+    return [row(name, _without_variable(name)) for name in names]
+
+
+def _with_inputs(case: Case, change: Callable[[TensorInput], TensorInput]) -> Case:
+    return replace(case, inputs=tuple(i if isinstance(i, ScalarInput) else change(i) for i in case.inputs))
+
+
+def _without_inference(case: Case) -> Case:
+    """Return the Case under no_grad instead: the backend sees nothing else of inference mode when compiling."""
+    case = _with_inputs(case, lambda item: replace(item, inference=False))
+    return replace(case, state=replace(case.state, inference=False))
+
+
+def _ordinary_inputs(case: Case) -> Case:
+    """Return the Case with inputs created outside inference mode."""
+    return _with_inputs(case, lambda item: replace(item, inference=False))
+
+
+def _without_grad(case: Case) -> Case:
+    case = _with_inputs(
+        _without_inference(case),
+        lambda item: replace(item, meta=replace(item.meta, requires_grad=False), leaf=True, parameter=False),
+    )
+    return replace(case, state=replace(case.state, grad=True))
+
+
+def _leaves(case: Case) -> Case:
+    """Return the Case with leaf inputs, not results of an op."""
+    return _with_inputs(case, lambda item: replace(item, leaf=True))
+
+
+def _grad(case: Case) -> list[Row]:
+    # A backward pass needs a gradient; Dynamo inlines an autograd function where nothing requires grad.
+    needed = case.backward or any(node.target == AUTOGRAD_FUNCTION for node in case.graph.ops)
+    rows = [
+        row("leaves", _leaves),
+        row("inference mode", _without_inference),
+        row("inputs made in inference mode", _ordinary_inputs),
+    ]
+    return rows if needed else [row("requires_grad and grad mode", _without_grad), *rows]
+
+
+def _evaluating(module: Module) -> Module:
+    children = {name: _evaluating(child) for name, child in module.children.items()}
+    return replace(module, training=False, children=children)
+
+
+def _to_eval(case: Case) -> Case:
+    modules = {target: _evaluating(module) for target, module in case.graph.modules.items()}
+    return replace(case, graph=replace(case.graph, modules=modules))
+
+
+def _training(case: Case) -> list[Row]:
+    return [row("training mode", _to_eval)] if _to_eval(case) != case else []
+
+
+def _ambient(case: Case) -> list[Row]:
+    default = State().default_dtype
+    return [
+        row("autocast", lambda c: replace(c, state=replace(c.state, autocast=()))),
+        row("default dtype", lambda c: replace(c, state=replace(c.state, default_dtype=default))),
+    ]
+
+
+def _without_option(key: str) -> Edit:
+    def edit(case: Case) -> Case:
+        options = {k: v for k, v in (case.backend.options or {}).items() if k != key}
+        return replace(case, backend=replace(case.backend, options=options or None))
+
+    return edit
+
+
+def _options(case: Case) -> list[Row]:
+    rows = [row(f"option {key}", _without_option(key)) for key in case.backend.options or {}]
+    rows.append(row("mode=", lambda c: replace(c, backend=replace(c.backend, mode=None))))
+    if not any(isinstance(i, ScalarInput) and i.symbol for i in case.inputs):
+        rows.append(row("dynamic=", lambda c: replace(c, backend=replace(c.backend, dynamic=None))))
+    return rows
+
+
+PASSES = (
+    Pass("config", "configuration values to their defaults", _config, asked=True),
+    Pass("switches", "torch's global switches to their defaults, default device included", _switches, asked=True),
+    Pass("environment", "environment variables that torch and compilers read left out", _environment),
+    Pass("training", "modules that the graph calls from train to eval", _training),
+    Pass("grad", "requires_grad off, grad mode and inference mode to their defaults", _grad),
+    Pass("ambient", "autocast and default dtype to their defaults", _ambient),
+    Pass("options", "mode=, options= and dynamic= of the backend left out", _options, asked=True),
+)

@@ -1,0 +1,42 @@
+"""All passes, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from minifier.reduction.passes import arguments, items, operands, sizes, state
+from minifier.reduction.passes import inputs as layout
+from minifier.reduction.passes import operands as body_operands
+from minifier.reduction.passes.edits import Pass
+
+SIMPLIFICATIONS: tuple[Pass, ...] = (
+    *operands.PASSES,
+    *body_operands.PASSES,
+    *items.PASSES,
+    *arguments.PASSES,
+    *layout.PASSES,
+    *sizes.PASSES,
+    *state.PASSES,
+)
+
+# The rows of this pass depend on the values, which only a child process reads.
+DATA = ("data", "values of inputs to seeded random, integers to zeros; to bounded random, to a short list")
+
+# This pass works on the repro, after one was found.
+DEFINITIONS = ("definitions", "statements, functions, methods and entries of tables that the script's definitions have")
+
+# Name and description of every pass, for the user.
+TABLE: tuple[tuple[str, str], ...] = (
+    ("ops", "ops that the failure does not need, cut values coming in as inputs and live-outs going out"),
+    ("bodies", "ops in the bodies of higher-order ops, an earlier value of the same shape being read in their place"),
+    ("parts", "a composite op to the parts that the failure needs, if they are fewer and no more ops are left"),
+    DATA,
+    *((p.name, p.sentence) for p in SIMPLIFICATIONS),
+    DEFINITIONS,
+)
+
+# Passes that change the computed values: Dynamo might treat the simplified program in another way.
+OF_VALUES: tuple[str, ...] = tuple(
+    simplification.name
+    for module in (operands, body_operands, arguments, layout, sizes)
+    for simplification in module.PASSES
+    if not simplification.asked
+)

@@ -1,0 +1,192 @@
+"""The jobs of children: compile and run a candidate, run its graph eagerly, look at its inputs, store them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import astuple, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minifier.data.case import Case, Drawn, Graph, Input, State, TensorInput
+from minifier.data.case.graph import refs_in, tensor_keys
+from minifier.data.case.inputs import bases
+from minifier.data.case.serial import pack
+from minifier.data.failure import Difference, Kind, Stage
+from minifier.data.failure.observed import describe, text
+from minifier.process.logs import let_through, overheard
+from minifier.reduction.passes.inputs import is_small
+from minifier.reduction.probe.children import imports_told
+from minifier.reduction.probe.prepared_case import PreparedCase, in_modes, in_state, set_globals
+from minifier.reduction.probe.program import JobProgress, ProgramOfCalls, run_backward
+from minifier.torch_side.compare import BackwardPass, compare
+from minifier.torch_side.compare.results import not_in_eager, overwritten
+from minifier.torch_side.fx.graphs import build_graph
+from minifier.torch_side.fx.inputs import NotRecorded, Recorder, make_inputs
+from minifier.torch_side.fx.tensors import TensorFile
+from minifier.torch_side.torch_private import (
+    observe_aot_compilers,
+    print_native_stacks,
+    tame_inductor,
+)
+
+
+def evaluate(prepared: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
+    """Compile and run the candidate, and run the Case's backward pass, if any, up to the stage `until`.
+
+    Return {"status": "pass"}, or a failure with stage, links and traceback (differences, after a comparison). Where a
+    silent fallback is sought, the answer is {"status": "said", "lines": [[stage, line], ...]} in place of "pass". The
+    status is "invalid" if eager fails on the candidate too, a call ahead fails, or an input cannot be made. An
+    exception raised by this function is a fault of this tool: only the backend's own calls are judged.
+    """
+    prepared.link_files()
+    prepared.know_devices()
+    progress = JobProgress()
+    if prepared.case.failure.fingerprint.kind is Kind.SIGNAL:
+        print_native_stacks()
+    if prepared.case.failure.fingerprint.kind is not Kind.SILENT_FALLBACK:
+        return _evaluate(prepared, case, until, progress)
+    lines: list[tuple[str, str]] = []
+    let_through(prepared.case.failure.message)
+    with overheard(lambda said: lines.append((progress.stage.value, said.line)), logging.DEBUG):
+        answer = _evaluate(prepared, case, until, progress)
+    return answer if answer["status"] != "pass" else {"status": "said", "lines": lines}
+
+
+def _evaluate(prepared: PreparedCase, case: Case, until: Stage, progress: JobProgress) -> dict[str, Any]:
+    set_globals(case.state)  # first, as in a repro: drawn values depend on the default dtype
+    try:
+        program = ProgramOfCalls(prepared, case, until, progress)
+    except NotRecorded as error:
+        return {"status": "invalid", "links": [], "traceback": f"eager did not come to {error}"}
+    tame_inductor()
+    if case.backward:
+        observe_aot_compilers(lambda: None, progress.around_compiler)
+    with in_modes(case.state):
+        answer = program.make_earlier_calls()
+        if answer is None and until is Stage.COMPARE:
+            answer = program.compile() or _compare(prepared, program, progress)
+        return answer or program.make_last_call() or {"status": "pass"}
+
+
+def _compare(prepared: PreparedCase, program: ProgramOfCalls, progress: JobProgress) -> dict[str, Any]:
+    """Compare the last call of the compiled candidate with eager."""
+    case, compiled = program.case, program.compiled
+    assert compiled is not None, "compiled before"
+    progress.enter(Stage.RUN)
+    for device in case.accelerators:
+        torch.empty(0, device=device)  # the generator of a device has a state only once the device is in use
+    over: list[Difference] = []
+
+    def call(*args: Any) -> Any:
+        result = compiled(args)
+        over.extend(overwritten(program.kept, args, result))
+        return result
+
+    def inputs() -> list[Any]:
+        return make_inputs(case.inputs, prepared.tensors, prepared.recorded)
+
+    def build(graph: Graph) -> torch.fx.GraphModule:
+        return build_graph(graph, prepared.tensors)
+
+    comparison = compare(
+        call,
+        case.graph,
+        inputs,
+        build,
+        case.measure,
+        backward=BackwardPass(before=lambda: progress.enter(Stage.BACKWARD_RUN)) if case.backward else None,
+    )
+    if comparison.compiled_error is not None:
+        progress.stage = comparison.compiled_stage
+        return progress.failure(comparison.compiled_error)
+    if comparison.eager_error is None:
+        over = list(not_in_eager(over, lambda: build(case.graph), inputs))
+    if differences := _of_results(prepared, case, (*comparison.differences, *over)):
+        return {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack(differences)}
+    if (error := comparison.eager_error) is not None:
+        return {"status": "invalid", "links": describe(error), "traceback": text(error)}
+    return {"status": "pass"}
+
+
+def _of_results(prepared: PreparedCase, case: Case, differences: Sequence[Difference]) -> tuple[Difference, ...]:
+    """Return the differences, except for values that the whole graph's results do not depend on."""
+    if not prepared.innocent:
+        return tuple(differences)
+    outputs = list(refs_in(case.graph.output.args))
+    ignored = {f"output {i}" for i, name in enumerate(outputs) if name in prepared.innocent}
+    return tuple(difference for difference in differences if difference.where not in ignored)
+
+
+def evaluate_and_tell(prepared: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
+    """Call `evaluate`, and report the modules imported meanwhile."""
+    with imports_told():
+        return evaluate(prepared, case, until)
+
+
+def run_eagerly(
+    prepared: PreparedCase, graph: Graph, inputs: Sequence[Input], state: State, wanted: Collection[str], folder: Path
+) -> dict[str, Any]:
+    """Run the graph without a backend; record the values of the nodes `wanted` into `folder`."""
+    prepared.know_devices()
+    values = make_inputs(inputs, prepared.tensors, prepared.recorded)
+    module = build_graph(graph, prepared.tensors)
+    with in_state(state):
+        recorder = Recorder(module, wanted, folder)
+        try:
+            recorder.record(values)
+        except Exception as error:  # noqa: BLE001 - the user's graph failing in eager is an answer
+            return {"status": "invalid", "links": describe(error), "traceback": text(error), "at": recorder.at}
+    return {"status": "pass", "left_out": recorder.left_out}
+
+
+def run_backward_eagerly(prepared: PreparedCase, case: Case) -> dict[str, Any]:
+    """Run the Case's graph and the backward pass of its results without a backend."""
+    prepared.know_devices()
+    values = make_inputs(case.inputs, prepared.tensors, prepared.recorded)
+    module = build_graph(case.graph, prepared.tensors)
+    with in_state(case.state):
+        try:
+            run_backward(module(*values))
+        except Exception as error:  # noqa: BLE001 - the user's graph failing in eager is an answer
+            return {"status": "invalid", "links": describe(error), "traceback": text(error)}
+    return {"status": "pass"}
+
+
+def look_at_inputs(prepared: PreparedCase, inputs: Sequence[Input]) -> dict[str, Any]:
+    """Return bounds of tensors, and values of small ones: {"facts": {name: [low, high, values or None]}}."""
+    prepared.know_devices()
+    facts: dict[str, Any] = {}
+    for item, tensor in zip(inputs, make_inputs(inputs, prepared.tensors, prepared.recorded), strict=True):
+        if not isinstance(tensor, torch.Tensor) or tensor.is_complex():
+            continue
+        value = tensor.detach()
+        try:
+            finite = value[torch.isfinite(value)] if value.is_floating_point() else value
+            low, high = (finite.min().item(), finite.max().item()) if finite.numel() else (None, None)
+        except (NotImplementedError, RuntimeError):  # the dtype lacks these ops
+            continue
+        small = is_small(value.numel()) and finite.numel() == value.numel()
+        facts[item.name] = [low, high, value.flatten().tolist() if small else None]
+    return {"status": "pass", "facts": facts}
+
+
+def store_inputs(prepared: PreparedCase, inputs: Sequence[Input], graph: Graph, path: Path) -> dict[str, Any]:
+    """Write the tensors that a Case needs to a file; return {"stored": {name: the fields of Stored}}."""
+    prepared.know_devices()
+    values = make_inputs(inputs, prepared.tensors, prepared.recorded)
+    file = TensorFile()
+    needed = {
+        item.name: value
+        for item, value in zip(inputs, values, strict=True)
+        if isinstance(item, TensorInput) and not isinstance(item.source, Drawn)
+    }
+    stored = file.add_inputs(needed, {item.name for item in inputs if isinstance(item, TensorInput) and item.storage})
+    views = {name: base.name for name, base in bases(inputs).items()}
+    stored = {name: replace(source, base=views.get(name)) for name, source in stored.items()}
+    for key in tensor_keys(graph):
+        file.add(key, prepared.tensors.get(key))
+    file.write(path)
+    return {"status": "pass", "stored": {name: astuple(source) for name, source in stored.items()}}

@@ -1,0 +1,347 @@
+"""A candidate as a program of calls: how each graph is handed to its backend, and when."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from minifier.data.case import Call, Case, Input, Level, Symbolic, TensorInput
+from minifier.data.case.calls import as_function, inputs_of
+from minifier.data.case.symbolic_sizes import goes_through_dynamo, is_symbolic
+from minifier.data.failure import Aspect, Stage
+from minifier.data.failure.evidence import stage_shown
+from minifier.data.failure.observed import describe, text
+from minifier.reduction.probe.children import AHEAD, tell
+from minifier.reduction.probe.prepared_case import PreparedCase
+from minifier.torch_side.compare.results import leaves, wait_for_devices
+from minifier.torch_side.fx.graphs import build_graph
+from minifier.torch_side.fx.inputs import make_inputs, symbolic_inputs, without_sharing
+from minifier.torch_side.fx.tensors import StoredTensors
+from minifier.torch_side.torch_private import (
+    NoCompiler,
+    SymbolicSizes,
+    add_arguments,
+    as_aot_calls_backward,
+    as_dynamo_calls,
+    as_dynamo_takes,
+    as_while_compiling,
+    backend_error,
+    call_compiled,
+    is_failure,
+    mark_static,
+    observe_backend_calls,
+    with_aot_compiler,
+)
+
+Answer = dict[str, Any]
+
+
+class JobProgress:
+    """The current stage of a candidate, reported to the parent in advance, so that a death has a stage."""
+
+    def __init__(self) -> None:
+        self.stage = Stage.COMPILE
+        self.failed_at: Stage | None = None
+        self._is_ahead = False
+
+    def enter(self, stage: Stage) -> None:
+        """Note the stage; during calls of other graphs, none is entered."""
+        if not self._is_ahead:
+            self.stage = stage
+            tell(stage=stage.value)
+
+    @contextlib.contextmanager
+    def ahead(self) -> Iterator[None]:
+        """Say within the block that another graph than the Case's is at work."""
+        tell(stage=AHEAD)
+        self._is_ahead = True
+        try:
+            yield
+        finally:
+            self._is_ahead = False
+
+    def around_compiler(self, _token: None, part: str, _gm: Any, _inputs: Any, call: Callable[[], Any]) -> Any:
+        """Wrap AOTAutograd's call of a compiler: a backward graph is compiled during another stage."""
+        if part != Level.AOT_BACKWARD.value:
+            return call()
+        before = self.stage
+        self.enter(Stage.BACKWARD_COMPILE)
+        try:
+            compiled = call()
+        except BaseException:
+            self.failed_at = Stage.BACKWARD_COMPILE
+            raise
+        self.enter(before)
+        return compiled
+
+    def failure(self, error: BaseException) -> dict[str, Any]:
+        """Return the answer for an exception of the backend."""
+        inner = backend_error(error)
+        stage = self.failed_at or self.stage
+        return {"status": "failure", "stage": stage.value, "links": describe(inner), "traceback": text(inner)}
+
+
+_STAGES = {  # of compiling and running, by the graph's level
+    Level.DYNAMO: (Stage.COMPILE, Stage.RUN),
+    Level.AOT_FORWARD: (Stage.COMPILE, Stage.RUN),
+    Level.AOT_BACKWARD: (Stage.BACKWARD_COMPILE, Stage.BACKWARD_RUN),
+}
+
+
+class ProgramOfCalls:
+    """The calls of a candidate in this process, up to `stage`, that of the sought failure.
+
+    An answer is a failure of the Case's own graph, or "invalid" for any other exception before the last call. It is
+    None after a call that returns. `kept` are the outputs of the earlier calls of the Case's own graph, if the sought
+    failure is that a call writes over them.
+    """
+
+    def __init__(self, prepared: PreparedCase, case: Case, stage: Stage, progress: JobProgress) -> None:
+        self._prepared, self._progress, self._until = prepared, progress, stage
+        self._by_dynamo = goes_through_dynamo(case)
+        self.case = as_function(case) if self._by_dynamo else case
+        self._compiling, self._running = _STAGES[case.level]
+        self._ready: Sequence[Any] | None = self._made(self.case.calls > 1)
+        self.compiled: Compiled | None = None
+        self._keeps = prepared.case.failure.fingerprint.message == Aspect.OVERWRITTEN.value
+        self.kept: list[Any] = []
+
+    def compile(self) -> Answer | None:
+        """Compile the Case's own graph, unless that is done. Dynamo compiles at the first call."""
+        if self.compiled is not None:
+            return None
+        self._progress.enter(self._compiling)
+        try:
+            if self._by_dynamo:
+                self.compiled = through_dynamo(self._prepared, self.case, lambda: self._progress.enter(self._running))
+            else:
+                assert self._ready is not None, "made for the first call"
+                with as_while_compiling():
+                    self.compiled = compile_candidate(self._prepared, self.case, self._ready)
+        except NoCompiler:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
+            return self._progress.failure(error) if self._by_dynamo or is_failure(error) else _invalid(error)
+        return None
+
+    def make_earlier_calls(self) -> Answer | None:
+        """Make all calls before the last; return the answer of the first that raises."""
+        for call in self.case.before:
+            own = self._call_with_other_inputs if call.has_other_inputs else self._repeat
+            make = self._call_other if call.graph is not None else own
+            if (answer := make(call)) is not None:
+                return answer
+            if call.pause:
+                time.sleep(call.pause)
+        return None
+
+    def make_last_call(self) -> Answer | None:
+        """Compile the Case's own graph, and call it unless the compilation is all that is judged."""
+        is_compiled = self._until is self._compiling and not self._by_dynamo
+        return self.compile() if is_compiled else self._call()
+
+    def _call(self) -> Answer | None:
+        """Call what the Case's own graph became, and run the backward pass of its results if the Case has one."""
+        if (answer := self.compile()) is not None:
+            return answer
+        assert self.compiled is not None, "compiled just now"
+        ready, self._ready = self._ready, None
+        if ready is None or self._until is Stage.COMPARE:  # there, random numbers begin anew after the compilation
+            ready = self._made(True)
+        if not self._by_dynamo:
+            self._progress.enter(self._running)
+        try:
+            result = self.compiled(ready)
+            if self.case.backward:
+                self._progress.enter(Stage.BACKWARD_RUN)
+                run_backward(result)
+            wait_for_devices([*ready, *leaves(result)[0]])
+            self.kept += leaves(result)[0] if self._keeps else []
+        except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
+            if self._by_dynamo and self._progress.stage in (self._compiling, self._running):
+                self._progress.stage = stage_shown(describe(error))
+            return self._progress.failure(error)
+        return None
+
+    def _made(self, several: bool) -> list[Any]:
+        """Return inputs of the Case's own graph. With several calls each has its own, which share no memory where
+        results are compared: a backend may assume the same sharing in later calls."""
+        prepared, case = self._prepared, self.case
+        if not several:
+            return make_inputs(case.inputs, prepared.tensors, prepared.recorded, own=False, ready=prepared.ready)
+        values = make_inputs(case.inputs, prepared.tensors, prepared.recorded)
+        return without_sharing(values) if self._until is Stage.COMPARE else values
+
+    def _repeat(self, call: Call) -> Answer | None:
+        answers = (self._call() for _ in range(call.times))
+        return next((answer for answer in answers if answer is not None), None)
+
+    def _call_with_other_inputs(self, call: Call) -> Answer | None:
+        if (answer := self.compile()) is not None:
+            return answer
+        assert self.compiled is not None, "compiled just now"
+        return self._called(self.compiled, inputs_of(self.case, call), call.times, self.case.backward)
+
+    def _call_other(self, call: Call) -> Answer | None:
+        with self._progress.ahead():
+            other = self.case.of(call)
+            try:
+                if goes_through_dynamo(other):
+                    compiled = compiled_by_dynamo(self._prepared, other)
+                else:
+                    with as_while_compiling():
+                        compiled = compile_candidate(self._prepared, other, self._values(call.inputs))
+            except BaseException as error:  # noqa: BLE001 - as below
+                return _invalid(error)
+            return self._called(compiled, call.inputs, call.times, call.backward)
+
+    def _called(self, compiled: Compiled, inputs: Sequence[Input], times: int, backward: bool) -> Answer | None:
+        try:
+            for _ in range(times):
+                result = compiled(self._values(inputs))
+                if backward:
+                    run_backward(result)
+        except BaseException as error:  # noqa: BLE001 - whatever the backend raises, the failing call is not reached
+            return _invalid(error)
+        return None
+
+    def _values(self, inputs: Sequence[Input]) -> list[Any]:
+        return make_inputs(inputs, self._prepared.tensors, self._prepared.recorded)
+
+
+def _invalid(error: BaseException) -> Answer:
+    return {"status": "invalid", "links": describe(error), "traceback": text(error)}
+
+
+def run_backward(result: Any) -> None:
+    """Run the backward pass of all results that require grad, with random tangents."""
+    outputs = [leaf for leaf in leaves(result)[0] if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if outputs:
+        torch.autograd.backward(outputs, [torch.randn_like(leaf) for leaf in outputs])
+
+
+Compiled = Callable[[Sequence[Any]], Any]
+Compiler = Callable[[torch.fx.GraphModule, list[Any]], Any]
+
+
+def through_dynamo(prepared: PreparedCase, case: Case, on_run: Callable[[], object]) -> Compiled:
+    """Return the graph's function under torch.compile, as in a repro. The first call compiles.
+
+    `on_run` is called ahead of each call of the backend's compiled code. Sizes are symbolic if the Case's are.
+    """
+    observe_backend_calls(lambda _compiler, _gm, _inputs, call: _announced(call(), on_run))
+    return compiled_by_dynamo(prepared, case)
+
+
+def compiled_by_dynamo(prepared: PreparedCase, case: Case) -> Compiled:
+    """Return the graph's function under torch.compile. The first call compiles.
+
+    `dynamic=True` makes symbols at once, where a script needs an earlier call; sizes without a symbol stay fixed.
+    """
+    module = build_graph(case.graph, prepared.tensors, names=case.graph.input_names)
+    function = torch.fx.GraphModule(module, module.graph).forward  # Dynamo's class writes its code at the first call
+    is_dynamic = case.symbolic is not None or is_symbolic(case)
+    backend, dynamic = case.backend, True if is_dynamic else case.backend.dynamic
+    compiled = torch.compile(function, backend=prepared.compiler(replace(backend, dynamic=dynamic)), dynamic=dynamic)
+    fixed = [] if case.symbolic in (None, Symbolic.GIVEN) else [*map(_fixed_dims, case.inputs)]
+
+    def run(args: Sequence[Any]) -> Any:
+        for value, dims in zip(args, fixed, strict=False):
+            if dims:
+                mark_static(value, dims)
+        return compiled(*args)
+
+    return run
+
+
+def _fixed_dims(item: Input) -> list[int]:
+    if not isinstance(item, TensorInput) or item.parameter:  # parameters have fixed sizes anyway
+        return []
+    symbols = item.meta.symbols or (None,) * len(item.meta.shape)
+    return [dim for dim, symbol in enumerate(symbols) if symbol is None]
+
+
+def _announced(compiled: Callable[..., Any], on_run: Callable[[], object]) -> Callable[..., Any]:
+    @functools.wraps(compiled, updated=())
+    def run(*args: Any) -> Any:
+        on_run()
+        return compiled(*args)
+
+    return run
+
+
+def compile_candidate(prepared: PreparedCase, case: Case, values: Sequence[Any]) -> Compiled:
+    """Compile the candidate; return a function of its inputs. Raises the backend's exception."""
+    compiler = prepared.compiler(case.backend)
+    if case.level is not Level.DYNAMO:
+        return _compile_aten(prepared, case, values, compiler)
+    module = prepared.module(case.graph)
+    add_arguments(module, values)
+    with prepared.around_call(values):
+        compiled = compiler(module, list(values))
+    if not callable(compiled):  # Dynamo's own message
+        raise AssertionError("compiler_fn did not return callable")
+    compiled = as_dynamo_takes(compiled)
+    return lambda args: compiled(*args)
+
+
+def _compile_aten(prepared: PreparedCase, case: Case, values: Sequence[Any], compiler: Compiler) -> Compiled:
+    """Compile an ATen graph with the backend's forward or backward compiler."""
+    context: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    if is_symbolic(case):
+        symbols, module, inputs = _aten_with_symbols(case, values, prepared.tensors)
+        context = symbols.around_aten
+    else:
+        module = build_graph(case.graph, prepared.tensors, prepared.example, key="val")
+        inputs = [prepared.example(node) for node in case.graph.placeholders]
+
+    def compile_with(aten_compiler: Callable[..., Any]) -> tuple[Any, BaseException | None]:
+        try:
+            with as_aot_calls_backward(), context():
+                return aten_compiler(module, inputs), None
+        except BaseException as error:  # noqa: BLE001 - raised later, where the backend cannot catch it
+            return None, error
+
+    # A backend's compiler for a graph depends on whether there are gradients.
+    trains = case.state.grad or case.level is Level.AOT_BACKWARD
+
+    def call_backend() -> None:
+        graph = torch.fx.Graph()
+        graph.output((graph.call_method("clone", (graph.placeholder("x"),)),))
+        small = torch.fx.GraphModule(torch.nn.Module(), graph)
+        with torch.set_grad_enabled(trains), as_dynamo_calls(prepared.fakes):
+            compiler(small, [torch.ones(2, requires_grad=True)])
+
+    compiled, error = with_aot_compiler(call_backend, case.level.value, compile_with)
+    if error is not None:
+        raise error
+    return lambda args: call_compiled(compiled, args)
+
+
+def _aten_with_symbols(
+    case: Case, values: Sequence[Any], tensors: StoredTensors
+) -> tuple[SymbolicSizes, torch.fx.GraphModule, list[Any]]:
+    """Return (symbols, the Case's ATen graph, its example inputs); the inputs are fake, as in AOTAutograd."""
+    symbols, fakes = symbolic_inputs(case, values)
+    module = build_graph(case.graph, tensors, lambda node: None)
+    _trace(symbols, module, fakes)
+    for node in module.graph.nodes:
+        if "example_value" in node.meta:
+            node.meta["val"] = node.meta.pop("example_value")
+    return symbols, module, fakes
+
+
+def _trace(symbols: SymbolicSizes, module: torch.fx.GraphModule, fakes: Sequence[Any]) -> None:
+    grad = torch.is_grad_enabled()
+    try:
+        symbols.trace(module, fakes)
+    except Exception:  # noqa: BLE001, S110 - an op of a cut-out graph may have no fake form; its nodes lack the value
+        pass
+    finally:
+        torch.set_grad_enabled(grad)

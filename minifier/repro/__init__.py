@@ -1,0 +1,1 @@
+"""A reduced Case or script as a repro: written, sliced, reduced as source, verified, reported."""

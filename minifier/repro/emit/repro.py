@@ -1,0 +1,392 @@
+"""Build the text of a Case's repro, state and footer included, and write the script with its tensor file."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import keyword
+import math
+import platform
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from minifier.capturing.slicing import definitions_left, imported_tops, names_bound
+from minifier.data.case import BackendReference, Case, Level, State, Symbolic, TensorInput
+from minifier.data.case.calls import as_function, attributes_as_inputs
+from minifier.data.case.graph import Module
+from minifier.data.case.inputs import drawn_storages
+from minifier.data.case.literals import imports_of, imports_of_config, literal, script_names
+from minifier.data.case.state import contexts, statements
+from minifier.data.case.store import copy_atomically, write_atomically
+from minifier.data.failure import Kind
+from minifier.data.failure.normalise import headline
+from minifier.errors import NoRepro
+from minifier.repro.emit.definitions import defined_names, mark_names, split_imports
+from minifier.repro.emit.earlier_source import EarlierSource, earlier_source
+from minifier.repro.emit.files_beside import VariablesSource, files_read, said_of_files, variables_source
+from minifier.repro.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
+from minifier.repro.emit.graph_source import FunctionSource, function_source, with_public_flex
+from minifier.repro.emit.input_source import TENSOR_FILE, input_lines, marks
+from minifier.repro.emit.naming import TEMPLATE_NAMES, Names
+from minifier.repro.emit.template import Filling, Wrapping, fill, template_changes
+from minifier.torch_side.fx.arguments import resolve
+
+__all__ = ["Form", "Repro", "Template", "Variant", "forms_for", "is_worth_trying", "templates_for", "write_repro"]
+
+_MISS_PROBABILITY = 0.001  # chance that the script of a flaky failure ends without showing it
+_MAX_ATTEMPTS = 1000
+_MEMORY_LIMIT_GIB, _MIN_MEMORY_LIMIT_GIB = 4, 2  # for a script that exhausts memory; torch itself needs the minimum
+_MIN_TIMEOUT_SECONDS = 20  # a new interpreter needs several seconds to compile anything
+
+
+@dataclass(frozen=True, slots=True)
+class Repro:
+    """A script and its form. `template` is None for a reduced user script; `tensors` is the file of stored values.
+
+    `names` maps the graph's nodes to variables of the repro's function. `files` are further files that the script reads
+    from its own folder, by their names there. `given` are variables that the script needs in its environment.
+    """
+
+    text: str
+    template: Template | None
+    tensors: Path | None = None
+    variant: Variant = field(default_factory=Variant)
+    names: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The names of the files next to the script, which hold the user's own data."""
+        return (*((TENSOR_FILE,) if self.tensors is not None else ()), *self.files)
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """The node behind each variable."""
+        return {variable: node for node, variable in self.names.items()}
+
+    @property
+    def hides_stage(self) -> bool:
+        """Whether the end of the script does not show in which stage it failed."""
+        return self.template is None or self.template.hides_stage
+
+    @property
+    def form(self) -> Form:
+        """The form of a script that was made from a template."""
+        assert self.template is not None, "the script is the user's"
+        return self.template, self.variant
+
+    def write(self, folder: Path) -> Path:
+        """Write repro.py and the files that it reads into `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "repro.py"
+        write_atomically(path, self.text)
+        if self.tensors is not None:
+            copy_atomically(self.tensors, folder / TENSOR_FILE)
+        for name, source in self.files.items():
+            copy_atomically(source, folder / name)
+        return path
+
+
+def _logging(line: str) -> tuple[str, ...]:
+    """Return the statements with which a `LEVEL logger: message` line appears on stderr."""
+    level, _, rest = line.partition(" ")
+    if level != "DEBUG":
+        return ("logging.basicConfig(level=logging.INFO)",)
+    return ("logging.basicConfig()", f"logging.getLogger({literal(rest.partition(':')[0])}).setLevel(logging.DEBUG)")
+
+
+def _constructor(name: str, module: Module) -> str:
+    """Return a constructor call like `torch.nn.Linear(4, 8, bias=False)`.
+
+    Arguments come from the module's attributes of the same names. Raises NoRepro if a required argument has none.
+    """
+    kind: type = resolve(module.type)
+    arguments = []
+    for parameter in inspect.signature(kind).parameters.values():
+        key = parameter.name
+        if key in ("bias", "affine", "elementwise_affine"):
+            value = "bias" in module.parameters or ("weight" in module.parameters and key != "bias")
+        elif key in module.plain:
+            value = module.plain[key]
+        elif parameter.default is not parameter.empty or parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        else:
+            raise NoRepro(f"the graph calls the module {name}, a {module.type}, whose constructor cannot be written")
+        if parameter.default is parameter.empty:
+            arguments.append(literal(value))
+        elif value != parameter.default:
+            arguments.append(f"{key}={literal(value)}")
+    path = module.type.replace(":", ".")
+    if getattr(resolve("torch.nn"), str(kind.__name__), None) is kind:
+        path = f"torch.nn.{kind.__name__}"
+    return f"{path}({', '.join(arguments)}){'' if module.training else '.eval()'}"
+
+
+def _attempts(rate: float) -> int:
+    """Return the number of attempts after which a failure of this rate is missed with _MISS_PROBABILITY."""
+    if rate >= 1:
+        return 1
+    return min(_MAX_ATTEMPTS, math.ceil(math.log(_MISS_PROBABILITY) / math.log1p(-max(rate, 1e-6))))
+
+
+def guard_seconds(case: Case) -> int:
+    """Return the time limit of a hanging script in seconds; 0 for any other failure."""
+    if case.failure.fingerprint.kind is not Kind.TIMEOUT:
+        return 0
+    return max(_MIN_TIMEOUT_SECONDS, math.ceil(case.patience))
+
+
+def guard_gibibytes(case: Case, memory: int | None = None) -> int:
+    """Return the memory limit in GiB of a script that exhausts memory; 0 for any other failure.
+
+    `memory` is the number of bytes that the script may use during verification.
+    """
+    on_device = case.failure.type.endswith("OutOfMemoryError")  # a process limit does not cover device memory
+    if case.failure.fingerprint.kind is not Kind.OUT_OF_MEMORY or on_device:
+        return 0
+    limit = _MEMORY_LIMIT_GIB
+    if memory is not None:
+        limit = max(_MIN_MEMORY_LIMIT_GIB, min(limit, math.ceil(memory / 2**30)))
+    return limit + math.floor(2 * _input_bytes(case) / 2**30)
+
+
+def _input_bytes(case: Case) -> int:
+    import torch
+
+    metas = [item.meta for item in case.inputs if isinstance(item, TensorInput)]
+    return sum(meta.elements * getattr(torch, meta.dtype).itemsize for meta in metas)
+
+
+def _wrapping(case: Case, template: Template, variant: Variant, memory: int | None, earlier: EarlierSource) -> Wrapping:
+    attempts, calls = _attempts(case.rate), earlier.in_a_row
+    if template is Template.CALL_REPEATEDLY and calls == 1:  # flaky at run time
+        attempts, calls = 1, attempts
+    limits = guard_seconds(case), guard_gibibytes(case, memory)
+    fingerprint = case.failure.fingerprint
+    prints_end = (fingerprint.kind, fingerprint.message) == (Kind.EXIT, "exit status 0")
+    waits = case.failure.type == "torch.AcceleratorError" and not fingerprint.stage.compiles
+    return Wrapping(earlier.statements, calls, attempts, variant.recompile, *limits, waits, prints_end)
+
+
+def _names(case: Case, script_names: Collection[str]) -> Names:
+    """Return a name generator that avoids all names that the repro imports or defines."""
+    functions = [node.target.partition(":")[2].partition(".")[0] for node in case.graph.ops if ":" in node.target]
+    packages = [re.split("[.:]", node.target)[0] for node in case.graph.ops if node.op == "call_function"]
+    lines = (*case.backend.ahead, *case.backend.imports, *imports_of(case.backend.options))
+    imported = (line.split()[-1].partition(".")[0] for line in lines)
+    return Names({*script_names, *functions, *packages, *imported, *defined_names(case.measure.predicate)})
+
+
+def write_repro(
+    case: Case,
+    template: Template,
+    variant: Variant | None = None,
+    memory: int | None = None,
+) -> Repro:
+    """Return the script in this form, by default without optional additions.
+
+    `memory` is the number of bytes that the script may use during verification. Raises NoRepro if no script can hold
+    the Case yet.
+    """
+    variant = variant or Variant(symbolic=case.symbolic)
+    case = with_public_flex(as_function(attributes_as_inputs(case)))
+    definitions = definitions_left(case)
+    script_names = names_bound(definitions)
+    names = _names(case, script_names)
+    inputs = {node.name: names.for_input(case, node.name) for node in case.graph.placeholders}
+    modules = {
+        key: f"module{i or ''}" for i, (key, module) in enumerate(case.graph.modules.items()) if not module.graph
+    }
+    source = function_source(case.graph, names, inputs, modules.__getitem__, plain_aten=case.level is not Level.DYNAMO)
+    changes = template_changes(case, template, variant, inputs, names)
+    storages = {storage: names.for_base() for storage in drawn_storages(case.inputs)}
+    input_imports, statements, stored = input_lines(case, {**inputs, **storages}, seeded=changes.draws)
+    if variant.symbolic is Symbolic.MARKED:
+        statements += marks(case, inputs)
+    settings = settings_source(case.state, script_names)
+    constructors = [f"{name} = {_constructor(target, case.graph.modules[target])}" for target, name in modules.items()]
+    arguments = backend_arguments(case, template, variant, script_names)
+    backend = mark_names(case.backend.expression, script_names)
+    earlier = earlier_source(case, (template, variant), backend, arguments, script_names, inputs)
+    logging = _logging(case.failure.message) if variant.logging else ()
+    environment = variables_source(case.state) if variant.environment else VariablesSource()
+    files = files_read(case.backend) if variant.files else {}
+    text = fill(
+        template.value,
+        Filling(
+            imports=(
+                *case.backend.imports,
+                *imports_of(case.backend.options),
+                *operator_imports(case),
+                *settings.imports,
+                *input_imports,
+                *source.imports,
+                *changes.imports,
+                *earlier.imports,
+                *environment.imports,
+                *(["import logging"] if logging else ()),
+            ),
+            first_imports=case.backend.ahead,
+            environment=environment.statements,
+            settings=(*logging, *settings.statements, *constructors),
+            settings_of_script=(*settings.of_script, *earlier.bindings),
+            before=(*earlier.functions, *source.before),
+            parameters=tuple(source.parameters),
+            body=tuple(source.body),
+            inputs=(*statements, *changes.inputs),
+            arguments=tuple(source.parameters) if changes.arguments is None else changes.arguments,
+            backend=earlier.backend,
+            backend_arguments=earlier.arguments,
+            contexts=contexts(case.state),
+            footer=(*footer(case, inputs, [name for name, _ in environment.elsewhere]), *said_of_files(files)),
+            replacements=changes.replacements,
+            definitions=changes.definitions,
+            wrapping=_wrapping(case, template, variant, memory, earlier),
+            script_definitions=split_imports(definitions),
+            script_names=frozenset(script_names & TEMPLATE_NAMES - {"torch", "faulthandler", "resource"}),
+        ),
+    )
+    tensors = case.tensors if stored else None
+    given = dict(environment.elsewhere)
+    return Repro(text, template, tensors, variant, _variables(source), {**environment.files, **files}, given)
+
+
+def _variables(source: FunctionSource) -> dict[str, str]:
+    """Map nodes to the variables that hold them; an op in the return statement has none."""
+    words = set(re.findall(r"\w+", "\n".join([*source.parameters, *source.body])))
+    return {node: name for node, name in source.name_of.items() if name in words and not keyword.iskeyword(name)}
+
+
+@dataclass(frozen=True, slots=True)
+class StateSource:
+    """Statements that set configuration, default dtype and switches, and their imports.
+
+    `of_script` are the statements that need the script's own definitions.
+    """
+
+    imports: tuple[str, ...]
+    statements: tuple[str, ...]
+    of_script: tuple[str, ...]
+
+
+def settings_source(state: State, marked: Collection[str] = ()) -> StateSource:
+    """Return the statements that make the state. Names in `marked` are marked as the user's."""
+    imports = dict.fromkeys(imports_of_config(state.config))
+    lines: list[str] = []
+    of_script: list[str] = []
+    for module, key, value in state.config:
+        if script_names(value):
+            of_script.append(f"{module}.{key} = {mark_names(literal(value), marked)}")
+        else:
+            lines.append(f"{module}.{key} = {literal(value)}")
+    if state.default_dtype != "float32":
+        lines.append(f"torch.set_default_dtype(torch.{state.default_dtype})")
+    return StateSource(tuple(imports), (*lines, *statements(state)), tuple(of_script))
+
+
+def backend_arguments(
+    case: Case, template: Template, variant: Variant, script_names: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return further keyword arguments of torch.compile, or of a backend that the template calls directly.
+
+    Names in `script_names` are marked as the user's in the options.
+    """
+    backend = case.backend
+    arguments = []
+    if backend.mode is not None:
+        arguments.append(f"mode={literal(backend.mode)}")
+    if backend.options is not None:
+        arguments.append(f"options={mark_names(literal(backend.options), script_names)}")
+    if template is Template.CALL_BACKEND:
+        return tuple(arguments)
+    if variant.symbolic is Symbolic.GIVEN:
+        arguments.append("dynamic=True")
+    elif backend.dynamic is not None and variant.symbolic is None:
+        arguments.append(f"dynamic={backend.dynamic}")
+    return tuple(arguments)
+
+
+def _failure_line(case: Case, names: Mapping[str, str]) -> str:
+    """Return a line that describes the failure, with the script's names for inputs."""
+    if case.failure.fingerprint.kind is Kind.SILENT_FALLBACK:
+        return f"Nothing is raised: the failure is this line of the log. {headline(case.failure.message)}"
+    return case.failure.named(names).line
+
+
+def versions(backend: BackendReference) -> str:
+    """Return a line with the versions of torch, the backend's distribution if known, Python and the system."""
+    import torch
+
+    named = [f"{backend.distribution} {backend.version}"] if backend.distribution not in (None, "torch") else []
+    python, system = f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"
+    return ", ".join([f"torch {torch.__version__}", *named, python, system])
+
+
+def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> tuple[str, ...]:
+    """Return the lines of the repro's last comment: its failure, versions and needs."""
+    backend = case.backend
+    lines = [_failure_line(case, names), versions(backend)]
+    if case.others:
+        lines.append("It takes the calls of the backend ahead of the last one, which passes alone.")
+    if case.pauses:
+        lines.append("It takes the pause between the calls: without it the failure does not show each time.")
+    if case.any_graph:
+        lines.append("The backend fails on any graph, also on one without ops.")
+    if case.needs:
+        lines.append(f"It takes {' and '.join(case.needs)}.")
+    if case.failure.fingerprint.any_message:
+        lines.append("The message varies; the exception's type and the function that raises it stay.")
+    if forms := case.failure.fingerprint.forms:
+        lines.append(f"The same program also shows {'; '.join(form.sentence() for form in forms)}.")
+    if case.rate < 1:
+        lines.append(f"Shows in about {_rate_in_words(case.rate)} attempts.")
+    lines += needed_folder(_modules(case), case.folders)
+    if variables:
+        lines.append(f"Needs {', '.join(variables)} in its environment, as where this was made.")
+    return tuple(lines)
+
+
+def _rate_in_words(rate: float) -> str:
+    """Return "3 of 10"; for small rates of 100 or 1000."""
+    for attempts in (10, 100, 1000):
+        if round(rate * attempts) >= 1:
+            return f"{min(round(rate * attempts), attempts - 1)} of {attempts}"
+    return "1 of 1000"
+
+
+def operator_imports(case: Case) -> tuple[str, ...]:
+    """Return the imports that register custom operators, if the graph still calls any `torch.ops` function."""
+    return case.script.imports if any(node.target.startswith("torch.ops.") for node in case.graph.ops) else ()
+
+
+def needed_folder(modules: Iterable[str], folders: Iterable[str]) -> list[str]:
+    """Return a line that names those of the top-level modules that lie in the script's own folders, if any does."""
+    paths = [Path(folder) for folder in folders]
+    own = [top for top in sorted(modules) if any((f / top).exists() or (f / f"{top}.py").exists() for f in paths)]
+    return [f"Needs the folder with {', '.join(own)} on PYTHONPATH."] if own else []
+
+
+def _modules(case: Case) -> set[str]:
+    """Return the top-level modules that the repro imports."""
+    backend = case.backend
+    lines = [*backend.ahead, *backend.imports, *operator_imports(case)]
+    lines += [*imports_of(backend.options), *imports_of_config(case.state.config)]
+    paths = [line.split()[1] for line in lines]
+    paths += (node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)
+    return {path.partition(".")[0] for path in paths} | imported_tops(definitions_left(case))
+
+
+def difference(text: str, other: str) -> str:
+    """Return a unified diff from this script to the other, without their footers."""
+    before, after = _without_footer(text), _without_footer(other)
+    return "\n".join(difflib.unified_diff(before, after, "the repro", "what passes", lineterm="", n=1))
+
+
+def _without_footer(text: str) -> list[str]:
+    lines = text.rstrip().splitlines()
+    while lines and (not lines[-1] or lines[-1].startswith("#")):
+        lines.pop()
+    return lines

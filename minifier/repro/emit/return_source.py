@@ -1,0 +1,171 @@
+"""The results of a script's function, and the code that computes their gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minifier.data.case import Case, Ref, TensorInput, TensorMeta
+from minifier.data.case.graph import Graph
+from minifier.errors import NoRepro
+from minifier.repro.emit.input_source import tangent_source
+from minifier.repro.emit.naming import Names
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnValue:
+    """A result of the function. A `differentiable` result can have a gradient."""
+
+    ref: str
+    meta: TensorMeta | None
+    differentiable: bool
+
+
+def results_of(graph: Graph) -> tuple[ReturnValue, ...]:
+    """Return the results in order. Raises NoRepro if they are nested."""
+    (output,) = graph.output.args
+    items = output if isinstance(output, (tuple, list)) else (output,)
+    metas: list[tuple[str, TensorMeta | None]] = []
+    for item in items:
+        if isinstance(item, (tuple, list, dict)):
+            raise NoRepro("the graph gives back nested results, whose gradients cannot be written as a script yet")
+        value = graph.node(item.name).value if isinstance(item, Ref) else None
+        metas.append((item.name if isinstance(item, Ref) else "", value if isinstance(value, TensorMeta) else None))
+    # If no result records requires_grad, every floating point result counts as differentiable.
+    recorded = any(meta is not None and meta.requires_grad for _, meta in metas)
+    return tuple(
+        ReturnValue(name, meta, meta is not None and (meta.requires_grad if recorded else is_floating(meta)))
+        for name, meta in metas
+    )
+
+
+def is_floating(meta: TensorMeta) -> bool:
+    """Whether tensors of this dtype, real or complex, can have gradients."""
+    return meta.dtype.startswith(("float", "bfloat", "complex"))
+
+
+def _differentiable(case: Case) -> list[tuple[int, ReturnValue]]:
+    results = [(i, result) for i, result in enumerate(results_of(case.graph)) if result.differentiable]
+    if not results:
+        raise NoRepro("no result of the graph has a gradient")
+    return results
+
+
+def backward_pass(case: Case, names: Names) -> dict[str, str]:
+    """Return replacements for the template of a backward pass: `y, _ = ...` and `y.backward(...)`."""
+    result_names = {i: names.for_result() for i, _ in _differentiable(case)}
+    targets = ", ".join(result_names.get(i, "_") for i in range(len(results_of(case.graph))))
+    results = list(result_names.values())
+    tangents = [f"torch.randn_like({name})" for name in results]
+    if len(results) == 1:
+        backward = f"{results[0]}.backward({tangents[0]})"
+    else:
+        backward = f"torch.autograd.backward([{', '.join(results)}], [{', '.join(tangents)}])"
+    return {"y =": f"{targets} =", "y.backward(torch.randn_like(y))": backward}
+
+
+def _ancestors(graph: Graph, results: list[str]) -> set[str]:
+    """Return the names of the results and of all nodes that they are computed from."""
+    ancestors = set(results)
+    for node in reversed(graph.nodes):
+        if node.name in ancestors:
+            ancestors.update(node.refs())
+    return ancestors
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """Source texts for `torch.autograd.grad(fn(x)[:2], [x, w], tangents)`.
+
+    `index` is `[:2]`, `inputs` is `[x, w]`. `tangents` is a name, `assignment` the statement that assigns this name.
+    """
+
+    index: str
+    inputs: str
+    tangents: str
+    assignment: str
+
+
+def gradients(case: Case, names: dict[str, str]) -> Gradients:
+    """Return the texts for the template that compares gradients. Raises NoRepro if there are no gradients."""
+    results = _differentiable(case)
+    ancestors = _ancestors(case.graph, [result.ref for _, result in results])
+    inputs = [
+        names[item.name]
+        for item in case.inputs
+        if isinstance(item, TensorInput) and item.meta.requires_grad and item.name in ancestors
+    ]
+    if not inputs:
+        raise NoRepro("no input of the graph requires a gradient")
+    default = case.state.default_dtype
+    tangents = [tangent_source(result.meta, default) for _, result in results if result.meta is not None]
+    if len(results) == len(results_of(case.graph)):
+        index = ""
+    elif len(results) == 1:
+        index = f"[{results[0][0]}]"
+    elif [i for i, _ in results] == list(range(len(results))):
+        index = f"[:{len(results)}]"
+    else:
+        raise NoRepro("results with and without gradients alternate, which cannot be written as a script yet")
+    inputs_text = inputs[0] if len(inputs) == 1 else f"[{', '.join(inputs)}]"
+    if len(tangents) == 1:
+        return Gradients(index, inputs_text, "tangent", f"tangent = {tangents[0]}")
+    return Gradients(index, inputs_text, "tangents", f"tangents = [{', '.join(tangents)}]")
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardFunction:
+    """A torch.autograd.Function whose backward pass is the graph's function.
+
+    The graph lacks the forward inputs whose gradients it computes. `stand_ins` are statements that create tensors for
+    these inputs. `arguments`, `result` and `tangent` are names.
+    """
+
+    source: str
+    stand_ins: tuple[str, ...]
+    arguments: tuple[str, ...]
+    result: str
+    tangent: str
+
+
+def backward_function(case: Case, inputs: dict[str, str], names: Names) -> BackwardFunction:
+    """Wrap an ATen graph of a backward pass.
+
+    Raises NoRepro if an input or result is no tensor, a result is not floating, or no input is floating.
+    """
+    tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
+    metas = [result.meta for result in results_of(case.graph) if result.meta is not None]
+    if len(tensors) < len(case.inputs) or len(metas) < len(results_of(case.graph)):
+        raise NoRepro("the backward graph has inputs or results that are no tensors")
+    floats = [item for item in tensors if is_floating(item.meta)]
+    if not floats or not all(map(is_floating, metas)):
+        raise NoRepro("no input of the backward graph can be a gradient, or a result of it is none")
+    tangent = next((item for item in floats if item.name.startswith("tangents")), floats[0])
+    saved = [inputs[item.name] for item in tensors if item is not tangent]
+    stand_ins = [names.for_result() for _ in metas]
+    default = case.state.default_dtype
+    assignments = [
+        f"{name} = {tangent_source(meta, default).removesuffix(')')}, requires_grad=True)"
+        for name, meta in zip(stand_ins, metas, strict=True)
+    ]
+    lines = [
+        "class Function(torch.autograd.Function):",
+        "    @staticmethod",
+        f"    def forward({', '.join(['ctx', *stand_ins, *saved])}):",
+        f"        ctx.save_for_backward({', '.join(saved)})",
+        f"        return torch.zeros({', '.join(map(str, tangent.meta.shape)) or '()'})",
+        "",
+        "    @staticmethod",
+        f"    def backward(ctx, {inputs[tangent.name]}):",
+        f"        {', '.join(saved) if len(saved) > 1 else f'({saved[0]},)' if saved else ''} = ctx.saved_tensors",
+        f"        return {', '.join([_call(case, inputs, len(metas)), *('None' for _ in saved)])}",
+    ]
+    if not saved:
+        lines = [line for line in lines if "save" not in line]
+    arguments = (*stand_ins, *saved)
+    source = "\n".join(lines)
+    return BackwardFunction(source, tuple(assignments), arguments, names.for_result(), inputs[tangent.name])
+
+
+def _call(case: Case, inputs: dict[str, str], results: int) -> str:
+    call = f"fn({', '.join(inputs[item.name] for item in case.inputs)})"
+    return call if results == 1 else f"*{call}"

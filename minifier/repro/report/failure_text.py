@@ -1,0 +1,277 @@
+"""Describe a failure in a report: in a sentence, in a table, and in words to search for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from minifier.data.case import BackendReference, Case, Level, TensorInput
+from minifier.data.case.literals import SCRIPT, literal
+from minifier.data.case.symbolic_sizes import is_symbolic
+from minifier.data.failure import Aspect, Failure, Kind, Stage
+from minifier.data.failure.frames import TESTING
+from minifier.data.failure.normalise import headline, normalise, shortened
+from minifier.process.progress import counted
+from minifier.repro.report.inline import code
+from minifier.repro.report.markdown import Block, Code, Section, Table, Text, cut, sections_of
+from minifier.repro.report.outcome import Outcome, duplicate_key, op_names, words_of
+from minifier.repro.report.privacy import without_source
+
+_MAX_TRACEBACK_LINES = 60
+_MAX_DIFFERENCES = 8
+_MAX_NAMED_OPS = 3
+_MAX_EXPRESSION_CHARS = 60
+_MAX_TITLE_MESSAGE_CHARS = 100
+
+_WHEN = {
+    Stage.CAPTURE: "before any backend is called",
+    Stage.COMPILE: "while the backend compiles",
+    Stage.RUN: "when what the backend made of it is called",
+    Stage.BACKWARD_COMPILE: "while the backend compiles the backward pass",
+    Stage.BACKWARD_RUN: "in the backward pass that the backend compiled",
+}
+_DOING = {
+    Stage.CAPTURE: "capturing",
+    Stage.COMPILE: "compiling",
+    Stage.RUN: "running",
+    Stage.BACKWARD_COMPILE: "compiling the backward of",
+    Stage.BACKWARD_RUN: "running the backward of",
+}
+_EVENTS = {Kind.TIMEOUT: "hang", Kind.OUT_OF_MEMORY: "out of memory", Kind.SILENT_FALLBACK: "silent fallback"}
+_WRONG = {  # before the names of the ops
+    Aspect.VALUES: "wrong result of",
+    Aspect.NON_FINITE: "wrong NaN or infinity from",
+    Aspect.SHAPE: "wrong shape of the result of",
+    Aspect.DTYPE: "wrong dtype of the result of",
+    Aspect.STRIDE: "wrong strides of the result of",
+    Aspect.DEVICE: "wrong device of the result of",
+    Aspect.ALIASING: "wrong aliasing of the result of",
+    Aspect.MUTATION: "wrong value of an input after",
+    Aspect.OVERWRITTEN: "overwritten result of",
+    Aspect.GRADIENT: "wrong gradient of",
+    Aspect.AUTOGRAD: "wrong requires_grad of the result of",
+    Aspect.NO_EXCEPTION: "missing exception of",
+    Aspect.STRUCTURE: "wrong structure of the result of",
+    Aspect.PREDICATE: "wrong result of",
+}
+_HOW = {
+    Kind.SIGNAL: "the process is killed",
+    Kind.EXIT: "the process ends",
+    Kind.TIMEOUT: "it never ends",
+    Kind.OUT_OF_MEMORY: "memory runs out",
+    Kind.SILENT_FALLBACK: "the backend logs that it does something else",
+}
+
+
+def title_of(case: Case) -> str:
+    """Return the title of an issue about the failure: `[backend] SIGFPE compiling torch.matmul with an empty input`."""
+    message = headline(case.failure.message) if case.level is Level.SOURCE and _has_message(case) else ""
+    said = f": {shortened(message, _MAX_TITLE_MESSAGE_CHARS)}" if message else ""
+    name = "torch.compile" if case.level is Level.SOURCE and case.backend.name == "eager" else case.backend.name
+    return f"[{name}] {event_of(case)}{_condition(case)}{said}"
+
+
+def event_of(case: Case) -> str:
+    """Return what happens, and to which ops: `SIGFPE compiling torch.matmul`, `wrong gradient of torch.tanh`."""
+    failure, stage = case.failure, case.failure.fingerprint.stage
+    if case.level is Level.SOURCE:
+        event = "the script's own check fails" if is_own_check(failure) else _event(failure)
+        return event if _has_message(case) else f"{event} under torch.compile"
+    if stage is Stage.COMPARE:
+        return f"{_wrong(failure.fingerprint.message)} {_ops(case)}"
+    return f"{_event(failure)} {_DOING[stage]} {_ops(case)}"
+
+
+def _has_message(case: Case) -> bool:
+    return case.failure.fingerprint.kind is Kind.EXCEPTION and bool(headline(case.failure.message))
+
+
+def is_own_check(failure: Failure) -> bool:
+    """Whether the script's own check failed: an assertion, or it ended itself, and its message says where."""
+    fingerprint = failure.fingerprint
+    if fingerprint.kind is Kind.EXIT:
+        return failure.message != fingerprint.message
+    raised_by = fingerprint.raising.module if fingerprint.raising is not None else ""
+    return fingerprint.types[-1:] == ("AssertionError",) and raised_by.startswith((SCRIPT, *TESTING))
+
+
+def _wrong(aspect: str) -> str:
+    return next((words for known, words in _WRONG.items() if known.value == aspect), _WRONG[Aspect.VALUES])
+
+
+def _event(failure: Failure) -> str:
+    """Return the exception's type, the signal, the exit status, or words for the other kinds."""
+    if failure.fingerprint.kind is Kind.EXCEPTION:
+        return failure.type.rpartition(".")[2]
+    return _EVENTS.get(failure.fingerprint.kind, failure.fingerprint.message)
+
+
+def _ops(case: Case) -> str:
+    if case.any_graph:
+        return "any graph"
+    ops = {node.name: f"Tensor.{node.target}" if node.op == "call_method" else node.target for node in case.graph.ops}
+    names = list(dict.fromkeys(target.removeprefix("torch.ops.") for target in ops.values()))
+    return " and ".join(names) if 0 < len(names) <= _MAX_NAMED_OPS else f"a graph of {counted(len(ops), 'op')}"
+
+
+def _condition(case: Case) -> str:
+    if any(isinstance(item, TensorInput) and 0 in item.meta.shape for item in case.inputs):
+        return " with an empty input"
+    if case.symbolic is None:
+        return ""
+    return " with dynamic sizes" if is_symbolic(case) else " with a dynamic number"
+
+
+def sentence_of(outcome: Outcome) -> str:
+    """Describe the failure for somebody who has never seen the script."""
+    case = outcome.minimal or outcome.case
+    failure, fingerprint = outcome.shown_failure, case.failure.fingerprint
+    program = _program(outcome)
+    where = code(f"torch.compile(..., backend={_written(case.backend)})")
+    if case.level is Level.SOURCE and is_own_check(failure):
+        if fingerprint.kind is Kind.EXIT:
+            return f"Under `torch.compile` the script ends with {code(failure.message)}; without it the script runs."
+        return (
+            f"Under `torch.compile` the script's own check fails with {code(failure.line)}; without it the check holds."
+        )
+    if case.level is Level.SOURCE:
+        return f"`torch.compile` fails with {code(failure.line)}; without it the script runs."
+    first = headline(failure.message).rstrip(".")
+    if fingerprint.stage is Stage.COMPARE:
+        what = f"{first[:1].lower()}{first[1:]}"
+        if Aspect.NO_EXCEPTION.value in fingerprint.aspects:
+            raises, _, compiled = what.rpartition("; ")
+            event = "ends the process" if compiled.endswith("ends the process") else "raises nothing"
+            return f"{where} of {program} {event}, where {raises}."
+        return f"{where} of {program} raises nothing, but {what}."
+    when = "while it is traced" if case.while_tracing else _WHEN[fingerprint.stage]
+    how = _HOW.get(fingerprint.kind)
+    event = f"{how}: {code(failure.line)}" if how else f"it raises {code(failure.line)}"
+    if (of_eager := case.failure.missing_exception) is not None:  # the compiled code ends the process
+        return f"{where} of {program} fails {when}: {event}, where {of_eager.sentence.rpartition('; ')[0]}."
+    passes = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
+    alone = " Without a backend the same program runs." if passes else ""
+    if case.is_of_torch:
+        alone = " Without torch.compile the same program runs." if outcome.passes_in_eager else ""
+    return f"{where} of {program} fails {when}: {event}.{alone}"
+
+
+def _written(backend: BackendReference) -> str:
+    """Return the `backend=` expression, or the backend's name if that is long, and `mode=` and `options=`."""
+    written = backend.expression
+    if not written or written.startswith(('"', "'")):
+        written = f'"{backend.name}"'
+    elif len(written) > _MAX_EXPRESSION_CHARS or "\n" in written:
+        written = backend.name
+    mode = f", mode={literal(backend.mode)}" if backend.mode not in (None, "default") else ""
+    options = f", options={literal(backend.options)}" if backend.options else ""
+    return written + mode + (options if len(options) <= _MAX_EXPRESSION_CHARS else ", options=...")
+
+
+def _program(outcome: Outcome) -> str:
+    if outcome.minimal is None or outcome.summary is None:
+        return "the script's graph"
+    targets = list(dict.fromkeys(node.short_target for node in outcome.minimal.graph.ops))
+    count = len(outcome.minimal.graph.ops)
+    whole = "function" if outcome.minimal.level is Level.DYNAMO else "graph of AOTAutograd's"
+    ops = " and ".join(code(target) for target in targets[:_MAX_NAMED_OPS])
+    if count == 1:
+        return f"a {whole} with one op, {ops},"
+    if 0 < len(targets) <= _MAX_NAMED_OPS:
+        return f"a {whole} with {count} ops, {ops},"
+    return f"a {whole} with {count} ops"
+
+
+def duplicates(case: Case) -> Iterable[Section]:
+    """Give words that find earlier reports of the same failure."""
+    fingerprint = case.failure.fingerprint
+    parts = [fingerprint.types[0].rpartition(".")[2] if fingerprint.types else fingerprint.kind.value]
+    parts += [fingerprint.site.function] if fingerprint.site is not None else []
+    first = replace(fingerprint, message=headline(fingerprint.message))
+    parts.append(" ".join(re.sub(r"<\w+>", " ", words_of(first, " ")).split()))
+    parts.append(" ".join(fingerprint.native.split()))
+    if fingerprint.stage is Stage.COMPARE:
+        parts = [case.backend.name, *op_names(case)[:_MAX_NAMED_OPS], "wrong", fingerprint.message]
+    words = " ".join(filter(None, parts))
+    stage = f"{fingerprint.stage.value}, {fingerprint.kind.value}"
+    text = f"Search for {code(words)}. The same failure ({stage}) has the same key: `{duplicate_key(case)}`."
+    return sections_of("Finding duplicates", Text(text), level=3, weight=2)
+
+
+def _verdict(outcome: Outcome) -> str:
+    runs, agreeing = outcome.verified
+    if not runs:
+        return "The repro was not run."
+    control = "without torch.compile" if outcome.case.is_of_torch else "with eager in the place of the backend"
+    if outcome.passes_in_eager is False:
+        return f"No repro: it fails {control} too."
+    if agreeing == runs:
+        passes = f" It passes {control}." if outcome.passes_in_eager else ""
+        same = f"Same failure: {agreeing} of {runs} runs in fresh interpreters showed the fingerprint of the original."
+        return same + passes
+    return f"Not the same: only {agreeing} of {runs} runs in fresh interpreters showed the original's fingerprint."
+
+
+def both_errors(outcome: Outcome) -> Iterable[Section]:
+    """Show the script's failure and the repro's: a traceback, or the output before a death."""
+    failure, public = outcome.failure, outcome.backend_files
+    blocks: list[Block] = [Text(_verdict(outcome))]
+    if failure.differences:
+        blocks += [_differences(failure), *_elements(outcome)]
+    else:
+        blocks += [Text("Original:"), Code(_shown(failure.traceback or failure.message, public))]
+    if written := (outcome.minimal or outcome.case).failure.written:
+        blocks += [Text("Written by native code before that:"), Code(_shown(written, public))]
+    if outcome.verification is not None and outcome.verification.runs:
+        run = outcome.verification.runs[0]
+        seen = run.failure.traceback if run.failure is not None else run.output
+        blocks += [Text("Repro:"), Code(_shown(seen or run.output or "(it printed nothing)", public))]
+    blocks.append(Text(f"Compared by: {code(normalise(failure.fingerprint.sentence()))}"))
+    if failure.fingerprint.any_message:
+        blocks.append(Text("The message varies: any from the same function counts that shares half of its words."))
+    return sections_of("Error logs", *blocks)
+
+
+def _shown(trace: str, public: tuple[str, ...]) -> str:
+    return cut(without_source(trace, public), _MAX_TRACEBACK_LINES)
+
+
+def _differences(failure: Failure) -> Table:
+    """List the error of each result that differs from eager's."""
+    shown = failure.differences[:_MAX_DIFFERENCES]
+    rows = [
+        (d.where, d.aspect.value, *map(_number, (d.error, d.eager_error, d.noise)), "" if d.error else d.sentence)
+        for d in shown
+    ]
+    if len(failure.differences) > len(shown):
+        rows.append((f"and {len(failure.differences) - len(shown)} more", "", "", "", "", ""))
+    return _table(("where", "what", "error", "eager's own error", "noise of eager", ""), rows)
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+    """Return the table, without its last column if that is empty."""
+    columns = len(head) if any(row[-1] for row in rows) else len(head) - 1
+    return Table(head[:columns], tuple(row[:columns] for row in rows))
+
+
+def _elements(outcome: Outcome) -> Iterable[Block]:
+    """List the elements that are furthest from eager's, of the repro's first wrong result.
+
+    They are left out if the repro reads its inputs from a file: values of a user's data are not shown.
+    """
+    if outcome.repro is None or outcome.repro.tensors is not None:
+        return
+    first = next((each for each in outcome.shown_failure.differences if each.elements), None)
+    if first is None:
+        return
+    rows = [
+        (", ".join(map(str, each.index)) or "()", each.compiled, each.eager, _number(each.ulps))
+        for each in first.elements
+    ]
+    yield Text(f"Elements of {first.where} of the repro that are furthest from eager's:")
+    yield _table(("index", "compiled", "eager", "ulps"), rows)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"

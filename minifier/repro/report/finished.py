@@ -1,0 +1,395 @@
+"""Store a finished run and write its reports and bundle, now or again later."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import typing
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minifier.capturing.slicing import definitions_left
+from minifier.data.case import Level
+from minifier.data.case.checks import within
+from minifier.data.case.files import (
+    MARK,
+    MAX_TENSOR_BYTES,
+    check_folder,
+    is_own_repro,
+    mark_of_repro,
+    read_bytes,
+    read_text,
+)
+from minifier.data.case.serial import pack, parsed, unpack
+from minifier.data.case.store import ATTEMPTS, CASE, GRAPH, RESULT, load, write_atomically, written_whole
+from minifier.errors import UsageError
+from minifier.process.distributions import github_repository, installed
+from minifier.repro.emit.files_beside import files_beside
+from minifier.repro.emit.forms import Template
+from minifier.repro.emit.input_source import TENSOR_FILE
+from minifier.repro.emit.repro import Repro
+from minifier.repro.report.history import read_history
+from minifier.repro.report.markdown import (
+    Block,
+    Issue,
+    Items,
+    Section,
+    Text,
+    cleaned_markdown,
+    issue_of,
+    page,
+    sections_of,
+)
+from minifier.repro.report.outcome import Outcome, result_data
+from minifier.repro.report.privacy import (
+    Ownership,
+    changed_strings,
+    private_as_noted,
+    shareable,
+    shareable_case,
+    shareable_graph,
+    shareable_json,
+    without_private_paths,
+)
+from minifier.repro.report.redact import Redactor, Removal
+from minifier.repro.report.secret_constants import SecretConstant, without_secret_comments, without_secret_constants
+from minifier.repro.report.sections import report_of
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB")
+
+MARKDOWN, PAGE = "report.md", "report.html"
+FINISHED = "finished.json"
+_VERSION = 3
+_PLAIN = (
+    "reason",
+    "capture_seconds",
+    "total_seconds",
+    "ops_before",
+    "match",
+    "match_log",
+    "nearest",
+    "environment",
+    "mark",
+)
+_LISTS = ("others", "fallbacks", "backend_fallbacks", "unsupported", "errors")
+_STORED = ("status", "summary", "verification", "phases", "secrets", *_LISTS, *_PLAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What the user agreed to have in the bundle.
+
+    data: real values that the repro reads from a file.
+    constants: constants of repro.py that look like secrets; without it, a repro with any goes into no bundle.
+    """
+
+    data: bool = False
+    constants: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The reports of a run: the bundle's entries, what is not in it, and what was taken out of the files.
+
+    bundle: the path of bundle.zip; None if `constants` keep it from being written.
+    entries: (name, bytes) of each entry.
+    left_out: (name, bytes) of each entry that is too large.
+    constants: the constants of repro.py that look like secrets.
+    issue: the report as an issue, if wanted; it is in no file yet.
+    """
+
+    bundle: Path | None
+    entries: tuple[tuple[str, int], ...]
+    left_out: tuple[tuple[str, int], ...]
+    constants: tuple[SecretConstant, ...]
+    removals: tuple[Removal, ...]
+    issue: Issue | None = None
+
+
+def write_reports(
+    out: Path,
+    outcome: Outcome,
+    consent: Consent = Consent(),
+    announce: Callable[[str], None] = lambda _: None,
+    with_issue: bool = False,
+) -> Written:
+    """Write result.json, report.md, report.html and bundle.zip into the output folder, and the data to rewrite them.
+
+    `announce` gets a sentence with the bundle's entries before anything is written.
+    """
+    if outcome.repro is None:  # these files are of an earlier run in this folder
+        remove_repro(out)
+    elif outcome.case.level is not Level.SOURCE:  # whose reason names the scripts that did not show it as a graph
+        shutil.rmtree(out / ATTEMPTS, ignore_errors=True)
+    if outcome.minimal is None:
+        shutil.rmtree(out / "minimal", ignore_errors=True)
+    owned = Ownership(outcome.case.script.path, outcome.backend_files)
+    with private_as_noted(out / "case"):
+        redactor = _redactor(outcome)
+        program = outcome.repro.text if outcome.repro is not None else ""
+        constants = without_secret_constants(program, redactor)[1]
+        result = json.dumps(changed_strings(result_data(outcome), redactor.marked), indent=1) + "\n"
+        texts = {RESULT: redactor.clean(RESULT, result)}
+        case = list(case_entries(out, outcome, owned, redactor))
+        shared = case[0].content() if outcome.repro is not None else b""
+        public = redactor.clean(RESULT, shareable_json(texts[RESULT], owned, redactor.marked))
+        public = with_mark(public, out, shared)
+        others = list(other_entries(out, outcome, consent.data))
+        known = plan_bundle([*case, BundleEntry.of(RESULT, public), *others])
+        report = report_of(outcome, read_history(out))
+        files = tuple(bundle_section(known, constants, consent.constants))
+        report = report.plus(files).changed(lambda text: shareable(redactor.marked(text), owned), redactor.marked)
+        texts |= {MARKDOWN: cleaned_markdown(MARKDOWN, report, redactor), PAGE: redactor.clean(PAGE, page(report))}
+        culprit = "torch" if outcome.case.is_of_torch else outcome.case.backend.distribution
+        where = github_repository(culprit) if culprit else ""
+        issue = issue_of(report.without_last(len(files)), redactor, where) if with_issue else None
+    plan = plan_bundle(
+        [
+            *case[:1],
+            BundleEntry.of(MARKDOWN, texts[MARKDOWN]),
+            BundleEntry.of(RESULT, public),
+            *case[1:],
+            BundleEntry.of(PAGE, texts[PAGE]),
+            *others,
+        ]
+    )
+    is_bundled = consent.constants or not constants
+    entries = tuple((entry.name, entry.size) for entry in plan.entries) if is_bundled else ()
+    if entries:
+        announce(f"{BUNDLE} holds {', '.join(f'{name} ({said_size(size)})' for name, size in entries)}")
+    _keep(out, outcome, consent, tuple(redactor.taken))
+    for name, text in texts.items():
+        write_atomically(out / name, text)
+    bundle = out / BUNDLE
+    if is_bundled:
+        write_bundle(bundle, plan)
+    else:
+        bundle.unlink(missing_ok=True)
+    removals = tuple(dict.fromkeys(redactor.removals))
+    return Written(bundle if is_bundled else None, entries, plan.left_out, constants, removals, issue)
+
+
+def remove_repro(out: Path) -> None:
+    """Remove the repro of an output folder, and the files that it reads."""
+    script = out / "repro.py"
+    names = files_beside(read_text(script)) if script.exists() else ()
+    for name in ("repro.py", TENSOR_FILE, *names):
+        (out / name).unlink(missing_ok=True)
+
+
+def write_bare_reports(out: Path, outcome: Outcome) -> None:
+    """Write result.json, and the tracebacks as report.md, after an error of this tool in `write_reports`."""
+    for name in (PAGE, BUNDLE):  # of an earlier run in this folder
+        (out / name).unlink(missing_ok=True)
+    redactor = _redactor(outcome)
+    result = json.dumps(changed_strings(result_data(outcome), redactor.marked), indent=1) + "\n"
+    traces = "".join(f"\n```\n{error.strip()}\n```\n" for error in outcome.errors)
+    text = f"# minify could not write this report\n\n`minify report` of the folder tries it again.\n{traces}"
+    result, text = redactor.clean(RESULT, result), redactor.clean(MARKDOWN, text)
+    _keep(out, outcome, Consent(), tuple(redactor.taken))
+    write_atomically(out / RESULT, result)
+    write_atomically(out / MARKDOWN, text)
+
+
+def _redactor(outcome: Outcome) -> Redactor:
+    """Return the redactor for a run's texts. Variables that the script set are as private as the user's own."""
+    environment = {**os.environ, **dict(outcome.case.state.environment)}
+    return Redactor(environment, raw_texts(outcome), outcome.secrets)
+
+
+def raw_texts(outcome: Outcome) -> Iterator[str]:
+    """Return the texts of a run that the reports quote, in which secrets are looked for."""
+    for case in filter(None, (outcome.case, outcome.minimal)):
+        failure = case.failure
+        yield from (failure.message, failure.traceback, failure.written, case.definitions)
+    yield from (outcome.repro.text if outcome.repro is not None else "", outcome.reason, outcome.environment)
+    yield from (*outcome.others, *outcome.backend_fallbacks, *outcome.errors)
+    check = outcome.verification
+    for run in (*check.runs, *filter(None, [check.control])) if check is not None else ():
+        yield run.output
+        if run.failure is not None:
+            yield from (run.failure.message, run.failure.traceback)
+
+
+def _keep(out: Path, outcome: Outcome, consent: Consent, secrets: tuple[str, ...]) -> None:
+    repro = outcome.repro
+    data: dict[str, Any] = {
+        "version": _VERSION,
+        "status": outcome.status.value,
+        "summary": pack(outcome.summary),
+        "verification": pack(outcome.verification),
+        "repro": repro
+        and {"template": pack(repro.template), "tensors": repro.tensors is not None, "names": dict(repro.names)},
+        "phases": outcome.phases,
+        "include_data": consent.data,
+        "include_constants": consent.constants,
+        "secrets": list(secrets),  # a later run may not have their variables
+        **{name: list(getattr(outcome, name)) for name in _LISTS},
+        **{name: getattr(outcome, name) for name in _PLAIN},
+    }
+    write_atomically(out / FINISHED, json.dumps(data, indent=1) + "\n")
+
+
+def read_finished(out: Path) -> tuple[Outcome, Consent]:
+    """Return the finished run of an output folder, and what its bundle may have.
+
+    Raises UsageError if there is no finished run, or its data are damaged.
+    """
+    path = out / FINISHED
+    if not path.is_file():
+        goes_on = f"\n`minify reduce {out}` goes on with it." if (out / "case" / CASE).exists() else ""
+        raise UsageError(f"{out} has no {FINISHED}: it is not the output folder of a run that has ended.{goes_on}")
+    check_folder(out)
+    minimal = load(out / "minimal") if (out / "minimal" / CASE).exists() else None
+    folder = out / "case" if (out / "case" / CASE).exists() else out / "minimal"
+    if minimal is not None and minimal.level is Level.SOURCE:
+        folder = out / "minimal"
+    try:
+        data = parsed(read_text(path))
+        if data["version"] != _VERSION:
+            raise ValueError(f"expected version {_VERSION}")
+        hints = typing.get_type_hints(Outcome)
+        sections = {name: _section(hints[name], name, data[name]) for name in _STORED if name in data}
+        repro = _repro(out, data["repro"])
+        outcome = Outcome(case=load(folder), minimal=minimal, repro=repro, folder=out, **sections)
+        return outcome, Consent(bool(data["include_data"]), bool(data.get("include_constants", False)))
+    except KeyError as error:
+        raise UsageError(f"{path} is damaged: {error} is missing. Run minify again.") from None
+    except (ValueError, TypeError, AttributeError, OSError) as error:
+        raise UsageError(f"{path} is damaged: {error}. Run minify again.") from None
+
+
+def _section(kind: Any, name: str, value: Any) -> Any:
+    try:
+        return unpack(kind, value)
+    except ValueError as error:
+        raise within(f".{name}", error) from None
+
+
+def _repro(out: Path, data: dict[str, Any] | None) -> Repro | None:
+    if data is None:
+        return None
+    template = Template(data["template"]) if data["template"] else None
+    text = read_text(out / "repro.py")
+    names = unpack(dict[str, str], data.get("names", {}))
+    files = {name: out / name for name in files_beside(text) if (out / name).exists()}
+    return Repro(text, template, out / TENSOR_FILE if data["tensors"] else None, names=names, files=files)
+
+
+def said_size(size: int) -> str:
+    """Return a size in bytes with a unit."""
+    number, unit = float(size), 0
+    while number >= 1024 and unit < len(_UNITS) - 1:
+        number, unit = number / 1024, unit + 1
+    return f"{number:.0f} {_UNITS[unit]}" if unit == 0 else f"{number:.1f} {_UNITS[unit]}"
+
+
+def bundle_section(plan: Plan, constants: Sequence[SecretConstant], is_allowed: bool) -> Iterable[Section]:
+    """Return the section. `plan` has the entries beside the reports, whose sizes are known once they are written."""
+    blocks: list[Block] = []
+    if constants:
+        where = ", ".join(map(str, constants))
+        blocks.append(Text(f"Constants of `repro.py` look like secrets, and the failure needs them: {where}."))
+    if constants and not is_allowed:
+        blocks.append(Text(f"So there is no {BUNDLE}: `minify report FOLDER --bundle-private` writes it all the same."))
+    else:
+        sizes = [(entry.name, said_size(entry.size)) for entry in plan.entries]
+        items = tuple(f"`{name}`, {size}" for name, size in sizes)
+        blocks.append(Items(("`report.md`, this report", "`report.html`, this report with pictures", *items)))
+    return sections_of(f"Files in {BUNDLE}", *blocks, level=3, weight=1)
+
+
+LIMIT = 25 * 2**20  # bytes of an attachment on GitHub
+BUNDLE = "bundle.zip"
+_ENTRY_OVERHEAD_BYTES = 1 << 12  # for each entry's headers
+
+
+@dataclass(frozen=True, slots=True)
+class BundleEntry:
+    """A file of the bundle. `size` is in bytes."""
+
+    name: str
+    size: int
+    content: Callable[[], bytes]
+
+    @classmethod
+    def of(cls, name: str, text: str) -> BundleEntry:
+        """Return the entry with this text."""
+        data = text.encode()
+        return cls(name, len(data), lambda: data)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The entries of a bundle, and the (name, size) of the entries left out because of their size, in bytes."""
+
+    entries: tuple[BundleEntry, ...]
+    left_out: tuple[tuple[str, int], ...]
+
+
+def plan_bundle(entries: Iterable[BundleEntry], limit: int = LIMIT) -> Plan:
+    """Return the entries that fit into `limit` bytes together, the most important first."""
+    held, left_out = list[BundleEntry](), list[tuple[str, int]]()
+    remaining_bytes = limit - _ENTRY_OVERHEAD_BYTES
+    for entry in entries:
+        size = len(zlib.compress(entry.content())) + _ENTRY_OVERHEAD_BYTES
+        if size > remaining_bytes:
+            left_out.append((entry.name, entry.size))
+            continue
+        remaining_bytes -= size
+        held.append(entry)
+    if left_out:
+        rows = "".join(f"{name}: {size} bytes\n" for name, size in left_out)
+        held.append(BundleEntry.of("LEFT_OUT.txt", f"Too large for an attachment of {limit} bytes:\n{rows}"))
+    return Plan(tuple(held), tuple(left_out))
+
+
+def write_bundle(path: Path, plan: Plan) -> None:
+    """Write the archive with the planned entries."""
+    with written_whole(path) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for entry in plan.entries:
+            bundle.writestr(entry.name, entry.content())
+
+
+def case_entries(folder: Path, outcome: Outcome, owned: Ownership, redactor: Redactor) -> Iterator[BundleEntry]:
+    """Return the entries with the repro and the reduced Case, without what is private; the repro's constants stay."""
+    definitions = definitions_left(outcome.minimal) if outcome.minimal is not None else ""
+    if outcome.repro is not None:
+        program = without_private_paths(without_secret_comments(outcome.repro.text, redactor), owned.script)
+        yield BundleEntry.of("repro.py", redactor.settled("repro.py", program))
+    if (folder / f"minimal/{CASE}").exists():
+        for name in (CASE, GRAPH):
+            text = (folder / "minimal" / name).read_text(encoding="utf-8")
+            if name == CASE:
+                text = shareable_case(text, owned, definitions, redactor.marked)
+            else:
+                text = shareable_graph(text, owned, redactor.marked)
+            yield BundleEntry.of(f"minimal/{name}", redactor.clean(f"minimal/{name}", text))
+
+
+def other_entries(folder: Path, outcome: Outcome, include_data: bool) -> Iterator[BundleEntry]:
+    """Return the entries with the installed packages and, with the user's permission, the files that the repro reads.
+
+    Values are in a file only if the failure needs exactly these.
+    """
+    yield BundleEntry.of("packages.txt", installed())
+    for name in outcome.repro.beside if include_data and outcome.repro is not None else ():
+        path = folder / name
+        yield BundleEntry(name, path.stat().st_size, functools.partial(read_bytes, path, MAX_TENSOR_BYTES))
+
+
+def with_mark(result: str, folder: Path, program: bytes) -> str:
+    """Return result.json with the mark of the bundle's repro, which has no private paths.
+
+    There is none if the folder's repro has no mark: whoever lists a stranger's folder must not vouch for it.
+    """
+    data, path = json.loads(result), folder / "repro.py"
+    is_own = is_own_repro(data, path.read_bytes() if path.exists() else b"")
+    data[MARK] = (mark_of_repro(program) or None) if is_own else None
+    return json.dumps(data, indent=1)

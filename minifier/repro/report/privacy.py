@@ -1,0 +1,207 @@
+"""Keep private data out of shared files: paths, names of users and machines, the script's source."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import getpass
+import json
+import os
+import re
+import socket
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minifier.data.case.files import MARK, read_text
+from minifier.data.case.serial import parsed
+from minifier.data.case.state import may_be_written
+from minifier.data.case.store import write_atomically
+
+_FILE = re.compile(r'(?P<head>[ |+]*File \\?")(?P<path>[^"\n\\]+)(?P<tail>\\?", line \d+.*)')
+_ABSOLUTE = re.compile(r"(?<![\w.:/<>~-])(?:/[\w.@+<>-]+)+((?:/[\w.@+<>-]+){2})")
+# Begins a word: a search from the middle of each long word would take quadratic time.
+_VERIFIED = re.compile(r"(?<![^\s\"'])[^\s\"']*/minify-verify-\w+/empty/")
+PRIVATE = "private.json"
+_noted: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("noted", default=())
+_MIN_NAME_CHARS = 3
+# Names of users and machines that are not private, and occur in ordinary sentences.
+_GENERIC = frozenset(
+    {"root", "user", "admin", "ubuntu", "debian", "runner", "jenkins", "docker", "localhost", "nobody"}
+)
+# Fields of a Case with the script's source or location.
+_OF_SCRIPT = (("script", "path"), ("script", "folders"), ("backend", "folders"), ("backend", "files"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Whose code is whose. `script` are the script's folders; `public` are the files and folders of the backend."""
+
+    script: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
+
+
+NOBODYS = Ownership()
+
+
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    """Return the folders of packages and of the standard library."""
+    paths = sysconfig.get_paths()
+    return tuple(dict.fromkeys(paths[name] for name in ("purelib", "platlib", "stdlib", "platstdlib")))
+
+
+def _folder(find: Callable[[], object]) -> str:
+    """Return the folder; "" if it has been removed, or if nobody knows it."""
+    try:
+        return str(find())
+    except (OSError, RuntimeError):
+        return ""
+
+
+def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
+    """Shorten the folders of packages, interpreter, user and run in the text.
+
+    `folders` are the script's own; relative ones are not private.
+    """
+    paths = sysconfig.get_paths()
+    known = [
+        (paths["purelib"], "<site-packages>"),
+        (paths["platlib"], "<site-packages>"),
+        (paths["stdlib"], "<python>"),
+        (sys.prefix, "<environment>"),
+        (_folder(os.getcwd), "."),
+        *((entry, "<path>") for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep)),
+        *((folder, "<script>") for folder in folders),
+        (_folder(Path.home), "~"),
+    ]
+    text = _VERIFIED.sub("", text)
+    for folder, name in sorted(known, key=lambda pair: -len(pair[0])):
+        if len(folder) > 1 and os.path.isabs(folder):
+            text = re.sub(rf"(?<![\w.-]){re.escape(folder.rstrip('/'))}(?![\w.-])", name, text)
+    return text
+
+
+def without_names(text: str) -> str:
+    """Replace the names of user and machine in the text. Any other absolute path is cut to its last two components."""
+    for name, placeholder in _names():
+        text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", placeholder, text)
+    text = re.sub(r"/(home|Users)/[^/\s\"']+", r"/\1/<user>", text)
+    return _ABSOLUTE.sub(r"<path>\1", text)
+
+
+def note_private(folder: Path) -> None:
+    """Write this machine's private names next to a captured Case, which may be reduced on another machine.
+
+    The file goes into no bundle.
+    """
+    write_atomically(folder / PRIVATE, json.dumps(_names()) + "\n")
+
+
+@contextlib.contextmanager
+def private_as_noted(folder: Path) -> Iterator[None]:
+    """Inside the context, the names noted in this folder are private, too."""
+    try:
+        pairs = parsed(read_text(folder / PRIVATE))
+        noted = tuple((str(name), str(placeholder)) for name, placeholder in pairs)
+    except (OSError, ValueError, TypeError):  # captured on this machine
+        noted = ()
+    token = _noted.set(noted)
+    try:
+        yield
+    finally:
+        _noted.reset(token)
+
+
+def _names() -> list[tuple[str, str]]:
+    machine = socket.gethostname()
+    names = [(machine, "<host>"), (machine.partition(".")[0], "<host>"), (_user(), "<user>")]
+    names += _noted.get()
+    return [pair for pair in names if len(pair[0]) >= _MIN_NAME_CHARS and pair[0].lower() not in _GENERIC]
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no such user, in a container for example
+        return ""
+
+
+def without_source(trace: str, public: Iterable[str] = ()) -> str:
+    """Return the traceback with source lines of installed packages, the standard library, repros and `public` only.
+
+    `public` are files and folders.
+    """
+    shown = tuple(public)
+    lines, is_shown = [], True
+    for line in trace.splitlines():
+        frame = _FILE.match(line)
+        if frame is not None:
+            is_shown = _is_public(frame["path"], shown)
+        if frame is not None or is_shown or not line.startswith(("    ", "  |     ", "  +     ")):
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _is_public(path: str, public: Iterable[str]) -> bool:
+    if path.startswith("<"):
+        return not path.startswith(("<script>", "<ipython-input"))
+    installed = any(path == known or path.startswith(f"{known}/") for known in (*_installed(), *public))
+    return installed or "site-packages" in path or "/minify-verify-" in path or Path(path).name == "repro.py"
+
+
+def shareable(text: str, owned: Ownership = NOBODYS) -> str:
+    """Return prose or a traceback without private paths, names and source. Secrets: see redact.py."""
+    return without_names(without_private_paths(without_source(text, owned.public), owned.script))
+
+
+def shareable_json(text: str, owned: Ownership, mark: Callable[[str], str]) -> str:
+    """Return JSON with private data removed from all strings, after `mark`. Field names stay."""
+    return json.dumps(changed_strings(json.loads(text), lambda value: shareable(mark(value), owned)), indent=1)
+
+
+def shareable_graph(text: str, owned: Ownership, mark: Callable[[str], str]) -> str:
+    """Return graph.json without private data and without its nodes' lines of the script."""
+    data = json.loads(text)
+    for holder in _dictionaries(data):
+        if "target" in holder:
+            for field in ("source", "place"):
+                holder.pop(field, None)
+    return shareable_json(json.dumps(data), owned, mark)
+
+
+def shareable_case(text: str, owned: Ownership, definitions: str, mark: Callable[[str], str]) -> str:
+    """Return case.json without private data, and without the script except for these definitions."""
+    data = json.loads(text)
+    for section, field in _OF_SCRIPT:
+        data[section].pop(field, None)
+    state = data["state"]
+    state["environment"] = [pair for pair in state.get("environment", ()) if may_be_written(*pair)]
+    data.pop("definitions", None)
+    data.pop(MARK, None)  # of the private Case
+    for difference in data["failure"].get("differences", ()):
+        difference.pop("elements", None)  # may be values of the user's data
+    public: dict[str, Any] = json.loads(shareable_json(json.dumps(data), owned, mark))
+    if definitions:
+        public["definitions"] = without_private_paths(mark(definitions), owned.script)
+    return json.dumps(public, indent=1)
+
+
+def changed_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """Return JSON data with each string changed, except field names."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: changed_strings(item, change) for key, item in value.items()}
+    return [changed_strings(item, change) for item in value] if isinstance(value, list) else value
+
+
+def _dictionaries(value: Any) -> Iterable[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _dictionaries(item)

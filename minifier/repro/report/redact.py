@@ -1,0 +1,233 @@
+"""Take secrets out of texts: values of variables, what looks like a secret, and what is left of both elsewhere."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from minifier.data.case.state import MIN_SECRET_CHARACTERS, is_secret
+from minifier.data.failure.normalise import normalise
+from minifier.repro.report.inline import BEGIN, END, escaped
+from minifier.repro.report.secrets import find_secrets
+
+_MIN_PREFIX_CHARACTERS = 8
+_MIN_LINE_CHARACTERS = 16  # of a secret of several lines
+_MAX_FORM_CHARACTERS = 10_000  # that are compared; of a longer secret, the shape finds the rest
+_NOTED = "value of a variable"  # of an earlier run
+_HEAD_CHARACTERS = 2  # of a secret that is shown to its owner
+_ORDINARY_VALUES = frozenset({"default", "enabled", "disabled", "required", "optional", "unknown", "wayland"})
+_PLACEHOLDER = re.compile(r"<\w+>")
+_MARK = re.compile(rf"(?:{BEGIN}|\\u{ord(BEGIN):04x})(\d+)(?:{END}|\\u{ord(END):04x})")
+_ENCODERS: tuple[Callable[[str], str], ...] = (
+    lambda text: text,
+    lambda text: json.dumps(text)[1:-1],
+    lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    lambda text: repr(text)[1:-1],
+    lambda text: html.escape(text, quote=False),
+    lambda text: html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+    lambda text: quote(text, safe=""),
+    escaped,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A secret that was taken out of a file: its kind, the line in the file as written, its first characters."""
+
+    kind: str
+    file: str
+    line: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    start: int
+    end: int
+    kind: str
+    placeholder: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A form in which a secret may occur. Its head is enough of it."""
+
+    text: str
+    head: str
+    kind: str
+
+
+class Redactor:
+    """Replaces secrets by `<secret>`, `<e-mail>` or `<ip>`.
+
+    Secrets are the values of `environment` whose names say so, parts of its other values that look like secrets, and
+    what looks like a secret in `texts`. `noted` are texts that an earlier run took out.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str] = os.environ, texts: Iterable[str] = (), noted: Iterable[str] = ()
+    ) -> None:
+        self.removals: list[Removal] = []
+        self.taken: dict[str, None] = {}  # what the texts have of values of variables
+        self._marked: list[tuple[_Span, str]] = []
+        values: dict[str, str] = dict.fromkeys(noted, _NOTED)
+        self._named: set[str] = set()
+        for name, value in environment.items():
+            if is_secret(name) and not os.path.isdir(value) and value.lower() not in _ORDINARY_VALUES:
+                self._named.add(f"value of {name}")
+                values.update(dict.fromkeys(_pieces("", value), f"value of {name}"))
+        for text in (*environment.values(), *texts):
+            for found in find_secrets(text):
+                if found.everywhere:
+                    for piece in _pieces(found.kind, text[found.start : found.end]):
+                        values.setdefault(piece, found.kind)
+        self._forms = _forms_by_beginning(values)
+
+    def find(self, text: str) -> list[_Span]:
+        """Return the places of secrets, in order, without overlaps."""
+        spans = [
+            _Span(found.start, found.end, found.kind, found.placeholder)
+            for found in find_secrets(text)
+            if BEGIN not in text[found.start : found.end]
+        ]
+        merged: list[_Span] = []
+        for span in sorted([*self._values_in(text), *spans], key=lambda span: (span.start, -span.end)):
+            last = merged[-1] if merged else None
+            if last is None or span.start >= last.end:
+                merged.append(span)
+            elif span.end > last.end:
+                merged[-1] = _Span(last.start, span.end, last.kind, last.placeholder)
+        return merged
+
+    def _values_in(self, text: str) -> Iterator[_Span]:
+        for start in range(len(text) if self._forms else 0):
+            for form in self._forms.get(text[start : start + MIN_SECRET_CHARACTERS], ()):
+                if not text.startswith(form.head, start):
+                    continue
+                end = start + _common(form.text, text, start)
+                if form.kind in (_NOTED, *self._named):
+                    self.taken[text[start:end]] = None
+                yield _Span(start, end, form.kind, "<secret>")
+
+    def replaced(self, text: str) -> str:
+        """Return the text with placeholders."""
+        return _with_replacements(text, [(span, span.placeholder) for span in self.find(text)])
+
+    def marked(self, text: str) -> str:
+        """Return the text with a mark for each secret, which no renderer changes and `clean` replaces."""
+        if len(text) < MIN_SECRET_CHARACTERS:
+            return text
+        text = text.replace(BEGIN, "?").replace(END, "?")
+        marks = [(span, f"{BEGIN}{len(self._marked) + n}{END}") for n, span in enumerate(self.find(text))]
+        self._marked += [(span, text[span.start : span.start + _HEAD_CHARACTERS]) for span, _ in marks]
+        return _with_replacements(text, marks)
+
+    def clean(self, file: str, text: str) -> str:
+        """Return a file's text, as it is to be written, with placeholders; `removals` gets a row for each."""
+        places = [(span.start, span.end, span, text[span.start :][:_HEAD_CHARACTERS]) for span in self.find(text)]
+        return self._written(file, text, places)
+
+    def settled(self, file: str, text: str) -> str:
+        """Return a program's text with placeholders for its marks alone: another change could break it."""
+        return self._written(file, text, [])
+
+    def _written(self, file: str, text: str, places: list[tuple[int, int, _Span, str]]) -> str:
+        for match in _MARK.finditer(text):
+            if int(match[1]) < len(self._marked):
+                places.append((match.start(), match.end(), *self._marked[int(match[1])]))
+        pieces, position, line = list[str](), 0, 1
+        for start, end, span, head in sorted(places, key=lambda place: place[:2]):
+            if start < position:  # a value that a mark stands in
+                continue
+            line += text.count("\n", position, start)
+            self.removals.append(Removal(span.kind, file, line, head))
+            placeholder = html.escape(span.placeholder) if file.endswith(".html") else span.placeholder
+            pieces += [text[position:start], placeholder]
+            line += text.count("\n", start, end)
+            position = end
+        return "".join([*pieces, text[position:]]).replace(BEGIN, "").replace(END, "")
+
+
+def _with_replacements(text: str, replacements: Iterable[tuple[_Span, str]]) -> str:
+    """Return the text with a replacement for each span; the spans are in order, without overlaps."""
+    pieces, position = list[str](), 0
+    for span, replacement in replacements:
+        pieces += [text[position : span.start], replacement]
+        position = span.end
+    return "".join([*pieces, text[position:]])
+
+
+def _common(form: str, text: str, start: int) -> int:
+    """Return how many characters of the form the text has from `start` on, by halving."""
+    low, high = 0, min(len(form), len(text) - start)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if text.startswith(form[low:middle], start + low):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _pieces(kind: str, value: str) -> list[str]:
+    """Return the parts of a secret that are secrets in other texts too."""
+    if kind == "user in a URL":
+        pieces = [value.rpartition(":")[2]]
+    elif kind == "cookie":
+        pieces = [part.partition("=")[2].strip() for part in value.split(";")]
+    else:
+        lines = [line.strip() for line in value.splitlines()]
+        pieces = [value.strip()]
+        pieces += [line for line in lines if len(line) >= _MIN_LINE_CHARACTERS and not line.startswith("-----")]
+    return [piece for piece in pieces if len(piece) >= MIN_SECRET_CHARACTERS]
+
+
+def _forms_by_beginning(values: Mapping[str, str]) -> dict[str, list[_Form]]:
+    """Return all forms in which the values may occur, by their first characters."""
+    forms: dict[str, list[_Form]] = {}
+    for value, kind in values.items():
+        whole = _is_path(value)
+        for text in dict.fromkeys(form for written in _normalised(value) for form in _encoded(written)):
+            if len(text) >= MIN_SECRET_CHARACTERS:
+                form = _Form(text[:_MAX_FORM_CHARACTERS], text if whole else _head(text), kind)
+                forms.setdefault(text[:MIN_SECRET_CHARACTERS], []).append(form)
+    return forms
+
+
+def _is_path(value: str) -> bool:
+    """Whether the value names a file: its first characters are those of every path."""
+    folder = os.path.dirname(value)
+    return len(folder) > 1 and os.path.isdir(folder)
+
+
+def _normalised(value: str) -> list[str]:
+    """Return the value, and what is left of it where numbers were taken out of a message."""
+    forms = [value]
+    for form in (normalise(value), re.sub(r"\d[\d.]*", "<number>", value)):
+        bare = " ".join(_PLACEHOLDER.sub(" ", form).split())
+        forms += [each for each in (form, bare) if _telling_characters(each) >= MIN_SECRET_CHARACTERS]
+    return forms
+
+
+def _encoded(text: str) -> Iterator[str]:
+    for inner in _ENCODERS:
+        for outer in _ENCODERS:
+            yield outer(inner(text))
+
+
+def _telling_characters(text: str) -> int:
+    return len(_PLACEHOLDER.sub("", html.unescape(text)))
+
+
+def _head(form: str) -> str:
+    """Return the shortest prefix with enough characters beyond a URL's scheme and placeholders, else the whole form."""
+    beyond = form.find("://") + len("://") if "://" in form else 0
+    for size in range(beyond + _MIN_PREFIX_CHARACTERS, len(form)):
+        if _telling_characters(form[beyond:size]) >= _MIN_PREFIX_CHARACTERS:
+            return form[:size]
+    return form

@@ -1,0 +1,313 @@
+"""Find texts that look like secrets: keys, tokens, passwords in URLs, addresses."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+
+_MIN_RUN, _MIN_CHANGES_OF_CASE = 20, 3  # of letters, in what a program has drawn
+_NAME = re.compile(r"[A-Za-z_]+\d*(?:_[a-z0-9]+)*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_MASK = re.compile(r"[*.xX_ -]+|<.*>|\W+")
+# What stands where a password would, and is none.
+_NO_PASSWORDS = re.compile(
+    r"password|passwd|passphrase|secret|string|optional|required|default|enabled|disabled|unknown|invalid|"
+    r"missing|incorrect|expired|getpass|please|cannot|should"
+)
+# A sentence goes on after a blank and a letter; the value of `name=value` may be followed by the next.
+_GOES_ON = re.compile(r"[ \t]+\w")
+_COUNTRIES = re.compile(
+    r"a[cdefgilmoqrstuwxz]|b[abdefghijmnorstvwyz]|c[acdfghiklmnoruvwxyz]|d[ejkmoz]|e[cegrstu]|f[ijkmor]|"
+    r"g[abdefghilmnpqrstuwy]|h[kmnrtu]|i[delmnoqrst]|j[emop]|k[eghimnprwyz]|l[abcikrstuvy]|"
+    r"m[acdeghklmnopqrstuvwxyz]|n[acefgilopruz]|o[m]|p[aefghklmnrstwy]|q[a]|r[eosuw]|s[abcdeghijklmnorstuvxyz]|"
+    r"t[cdfghjklmnortvwz]|u[agksyz]|v[aceginu]|w[fs]|y[et]|z[amw]"
+)
+# Ends of `x@layer.weight`, which no domain has.
+_ATTRIBUTES = re.compile(
+    r"weight|weights|bias|data|grad|real|imag|shape|size|dtype|device|layout|values|indices|matrix|tensor|"
+    r"kernel|proj|scale|buffer|module"
+)
+# What stands right ahead of a dotted number that is a version.
+_OF_VERSION = re.compile(
+    r"(?:(?:version|release|revision)\b[\w ]{0,10}|(?:cuda|cudnn|cublas|nccl|rocm|nvidia|toolkit)[\w.-]*|-cu\d+|\bv|"
+    r"[=<>~!]=)\W{0,24}$",
+    re.IGNORECASE,
+)
+_NAME_AHEAD = re.compile(r"([A-Za-z][\w.-]*) +$")
+_MAX_AHEAD = 48  # characters that are read ahead of a dotted number
+_HOME_NETWORK = ipaddress.IPv4Network("192.168.0.0/16")
+
+
+def _looks_drawn(value: str) -> bool:
+    """Whether a program drew the characters: with digits, in one long run, or in upper and lower case at random."""
+    changes = len(re.findall(r"[a-z][A-Z]", value))
+    return (
+        re.search(rf"\d|[A-Za-z]{{{_MIN_RUN}}}", value) is not None
+        or changes >= _MIN_CHANGES_OF_CASE
+        or (changes > 0 and re.search(r"[A-Z]{2,}[a-z]", value) is not None)
+    )
+
+
+def is_drawn(match: re.Match[str]) -> bool:
+    """Whether the value after a prefix is drawn, and no word: `sk-learn-contrib` has that prefix as well."""
+    return _looks_drawn(match["drawn"])
+
+
+def is_random(match: re.Match[str]) -> bool:
+    """Whether the value is drawn, and neither an identifier like `arg12_1` nor an attribute."""
+    value = match["secret"]
+    has_both = re.search(r"\d", value) and re.search(r"[A-Za-z]", value)
+    if not has_both and not re.search(rf"[A-Za-z]{{{_MIN_RUN}}}", value):
+        return False
+    return _NAME.fullmatch(value) is None or (len(value) >= _MIN_RUN and "." not in value)
+
+
+def is_chosen(match: re.Match[str]) -> bool:
+    """Whether a value after the word password is one, no mask, name of attributes or word of a sentence."""
+    value = match["secret"]
+    return not (_MASK.fullmatch(value) or _ATTRIBUTE.fullmatch(value) or _NO_PASSWORDS.fullmatch(value.lower()))
+
+
+def is_chosen_word(match: re.Match[str]) -> bool:
+    """Whether a value without quotes, after the word password, is one: with digits, or where no sentence goes on."""
+    if not is_chosen(match):
+        return False
+    ends = match["assigned"] == "=" or not _GOES_ON.match(match.string, match.end())
+    return ends or re.search(r"\d", match["secret"]) is not None
+
+
+def is_mail(match: re.Match[str]) -> bool:
+    """Whether `a@b.c` is an address of mail: no product of matrices, no account that everybody shares."""
+    name, _, domain = match[0].partition("@")
+    top, end = match["top"], match.string[match.end() : match.end() + 1]
+    if name in ("git", "self") or domain.startswith(("self.", "torch.")) or end in ("(", "[", "@"):
+        return False
+    is_domain = _COUNTRIES.fullmatch(top.lower()) if len(top) == 2 else not _ATTRIBUTES.fullmatch(top.lower())
+    return bool(is_domain) and (top.islower() or top.isupper())
+
+
+def is_address(match: re.Match[str]) -> bool:
+    """Whether four numbers are the address of a machine: no version, not this machine's own loopback."""
+    text, start = match.string, match.start()
+    try:
+        address = ipaddress.IPv4Address(match[0])
+    except ValueError:  # a number over 255, or with a leading zero
+        return False
+    if address.is_loopback or address.is_unspecified or match[0] == "255.255.255.255":
+        return False
+    if address in _HOME_NETWORK:
+        return True
+    ahead = text[max(0, start - _MAX_AHEAD) : start].rpartition("\n")[2]
+    names, versions = _installed()
+    name = _NAME_AHEAD.search(ahead)
+    is_version = match[0] in versions or (name is not None and name[1].lower() in names)
+    return not is_version and _OF_VERSION.search(ahead) is None
+
+
+@functools.cache
+def _installed() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names, in lower case, and the versions of the installed distributions."""
+    pairs = [(each.name.lower(), each.version) for each in metadata.distributions() if each.name]
+    return frozenset(name for name, _ in pairs), frozenset(version for _, version in pairs)
+
+
+def is_long_address(match: re.Match[str]) -> bool:
+    """Whether groups with colons are an IPv6 address: no slice like `x[1::2]`, no time, no name in C++."""
+    groups = [group for group in match[0].split(":") if group]
+    try:
+        address = ipaddress.IPv6Address(match[0])
+    except ValueError:
+        return False
+    if address.is_loopback or address.is_unspecified or len(groups) < 2:
+        return False
+    has_letters = re.search(r"[a-f]", match[0], re.IGNORECASE) and re.search(r"\d", match[0])
+    return bool(has_letters and max(map(len, groups)) > len("ff")) or len(groups) > len("ffff")
+
+
+_UNQUOTED = r"[^\s\"'`,;&(){}\[\]<>\\]"
+# Names after which a value is a secret, whatever it looks like, and names that need a value like a random one.
+_PASSWORDS = (
+    r"(?:passw(?:or)?d|passphrase|passcode|pgpass|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|"
+    r"(?:api|access|account|private|auth|signing|encryption)[_ -]?key)"
+)
+_TOKENS = r"(?:token|auth|credentials?|dsn|cookie|session(?:[_-]?id)?)"
+_ASSIGNED = r"(?:\\?[\"'`])?(?P<assigned>\s{0,3}(?::|=|=>)\s{0,3})"
+_OF_PASSWORDS = "passw passphrase passcode pgpass pwd secret key"
+_OF_TOKENS = "token auth credential dsn cookie session"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A kind of secret. Of a match only the group `secret` is one, if there is that group; the rest may stay.
+
+    Each match has one of the texts `needs`, in lower case: looking for these first is fast. `is_secret` decides about
+    a match. `everywhere` says whether the same characters are a secret without the shape too.
+    """
+
+    kind: str
+    needs: tuple[str, ...]
+    pattern: re.Pattern[str]
+    placeholder: str = "<secret>"
+    is_secret: Callable[[re.Match[str]], bool] = lambda _: True
+    everywhere: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A secret in a text, from `start` to `end`."""
+
+    kind: str
+    start: int
+    end: int
+    placeholder: str
+    everywhere: bool
+
+
+def _row(
+    kind: str,
+    needs: str,
+    pattern: str,
+    flags: int = 0,
+    is_secret: Callable[[re.Match[str]], bool] = lambda _: True,
+) -> Shape:
+    return Shape(kind, tuple(needs.split()), re.compile(pattern, flags), is_secret=is_secret)
+
+
+def _address(kind: str, needs: str, pattern: str, is_secret: Callable[[re.Match[str]], bool]) -> Shape:
+    return Shape(
+        kind, (needs,), re.compile(pattern), "<e-mail>" if needs == "@" else "<ip>", is_secret, everywhere=False
+    )
+
+
+def _prefixed(kind: str, prefixes: str, characters: str = r"[A-Za-z0-9_-]", least: int = 16) -> Shape:
+    """Return the row of keys that begin with a provider's prefix and go on with at least `least` drawn characters."""
+    prefix = "|".join(prefixes.split())
+    pattern = rf"(?<![A-Za-z0-9])(?:{prefix})(?P<drawn>{characters}{{{least},}})"
+    return _row(kind, prefixes.lower(), pattern, is_secret=is_drawn)
+
+
+SHAPES: tuple[Shape, ...] = (
+    _row(
+        "private key or certificate",
+        "-----begin",
+        r"-----BEGIN [A-Z0-9 ]+-----[\w+/=\\\s:,.-]*?(?:-----END [A-Z0-9 ]+-----|(?=[^\w+/=\\\s:,.-])|\Z)",
+    ),
+    _row("JWT", "eyj", r"(?<![A-Za-z0-9])eyJ[\w-]{8,}\.(?:[\w-]{4,}(?:\.[\w-]*)?)?"),
+    _row("user in a URL", "://", r"(?<=://)(?!git@)(?P<secret>[^\s/\"'`<>]{1,200})@(?=[\w\[<])"),
+    _row(
+        "webhook",
+        "hook",
+        r"(?<=://)(?P<secret>hooks\.[\w.-]+/[\w/.-]{10,}|[\w.-]+/(?:[\w.-]+/)*web-?hooks?(?:/[\w.@-]+)+|"
+        r"[\w.-]*webhook[\w.-]*/[\w/.@-]{10,})",
+        re.IGNORECASE,
+    ),
+    _row(
+        "parameter of a URL",
+        "? &",
+        r"[?&](?:sig|signature|x-amz-\w+|key|code|\w*token|\w*secret|password|api_?key)=(?P<secret>[\w%.~+/=-]{6,})",
+        re.IGNORECASE,
+    ),
+    _prefixed("OpenAI or Anthropic key", "sk-", least=12),
+    _prefixed("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", "[A-Za-z0-9]", least=12),
+    _prefixed("GitHub fine-grained token", "github_pat_", r"\w"),
+    _row(
+        "Hugging Face token",
+        "hf_ api_org_",
+        r"(?<![A-Za-z0-9])(?:hf|api_org)_(?:[A-Za-z0-9]{30,}|(?=[A-Za-z]*\d)[A-Za-z0-9]{12,})",
+    ),
+    _row("Slack token", "xox", r"(?<![A-Za-z0-9])xox[a-z]-[A-Za-z0-9-]{8,}"),
+    _prefixed("Slack app token", "xapp-", "[A-Za-z0-9-]"),
+    _row(
+        "AWS key id",
+        "akia asia aroa aida abia acca",
+        r"(?<![A-Za-z0-9])(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{12,}",
+    ),
+    _row("Google API key", "aiza", r"(?<![A-Za-z0-9])AIza[\w-]{30,}"),
+    _row("Google OAuth secret", "ya29. gocspx- 1//0", r"(?<![A-Za-z0-9])(?:ya29\.|GOCSPX-|1//0)[\w-]{16,}"),
+    _prefixed("GitLab token", "glpat- gldt- glrt- glptt- glsoat- glft- glcbt- glagent- gloas- glimt-", least=12),
+    _row("npm token", "npm_", r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{30,}"),
+    _row("PyPI token", "pypi-", r"(?<![A-Za-z0-9])pypi-(?:AgE[\w-]{8,}|[\w-]{24,})"),
+    _row("Stripe key", "_live_ _test_ whsec_", r"(?<![A-Za-z0-9])(?:[srp]k_(?:live|test)|whsec)_[A-Za-z0-9]{10,}"),
+    _row("SendGrid key", "sg.", r"(?<![A-Za-z0-9])SG\.[\w-]{12,}\.[\w-]{12,}"),
+    _row("Twilio id or key", "ac sk", r"(?<![A-Za-z0-9])(?:AC|SK)[0-9a-f]{32}(?![A-Za-z0-9])"),
+    _row("Telegram bot token", ":", r"(?<![A-Za-z0-9])\d{8,10}:[A-Za-z0-9_-]{35}(?![\w-])"),
+    _row("Discord bot token", ".", r"(?<![A-Za-z0-9])[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,}"),
+    _row("Mailchimp key", "-us", r"(?<![A-Za-z0-9])[0-9a-f]{32}-us\d{1,2}(?!\w)"),
+    _row("Mailgun key", "key-", r"(?<![A-Za-z0-9])key-[0-9a-z]{32}(?!\w)"),
+    _row("Square token", "sq0 eaaa", r"(?<![A-Za-z0-9])(?:sq0[a-z]{3}-[\w-]{20,}|EAAA[\w-]{50,})"),
+    _row("Shopify token", "shp", r"(?<![A-Za-z0-9])shp(?:at|ca|pa|ss)_[0-9a-fA-F]{24,}"),
+    _row("DigitalOcean token", "_v1_", r"(?<![A-Za-z0-9])do[opr]_v1_[0-9a-f]{32,}"),
+    _row("Databricks token", "dapi", r"(?<![A-Za-z0-9])dapi[0-9a-f]{32}"),
+    _prefixed("Docker token", "dckr_pat_ dckr_oat_", least=16),
+    _row("Vault token", "hvs. hvb. hvr.", r"(?<![A-Za-z0-9])(?:hvs|hvb|hvr)\.[\w-]{20,}"),
+    _row("Grafana token", "glsa_ glc_", r"(?<![A-Za-z0-9])gl(?:sa|c)_[\w=+/]{20,}"),
+    _prefixed("key of a model provider", "gsk_ r8_ xai- pplx- nvapi- fw_ tgp_v1_ co-", least=20),
+    _prefixed("Linear or Notion token", "lin_api_ ntn_ secret_", "[A-Za-z0-9]", least=30),
+    _row("New Relic or Artifactory key", "nrak- akcp", r"(?<![A-Za-z0-9])(?:NRAK-[A-Z0-9]{20,}|AKCp[A-Za-z0-9]{20,})"),
+    _row(
+        "age or OpenSSH key",
+        "age-secret-key-1 ssh-",
+        r"AGE-SECRET-KEY-1[A-Z0-9]{20,}|\bssh-(?:rsa|ed25519) AAAA[\w+/=]{40,}",
+    ),
+    _row(
+        "Authorization header",
+        "authorization",
+        r"\bauthorization[\"'\\]{0,2}\s{0,3}[:=]\s{0,3}[\"'\\]{0,2}(?:(?:bearer|basic|token|digest)\s+)?(?P<secret>[\w.~+/=-]{8,})",
+        re.IGNORECASE,
+    ),
+    _row(
+        "Authorization header",
+        "bearer basic token",
+        r"\b(?:bearer|basic|token)\s+(?P<secret>(?P<drawn>[\w.~+/=-]{16,}))",
+        re.IGNORECASE,
+        is_drawn,
+    ),
+    _row("cookie", "cookie:", r"\b(?:set-)?cookie:\s*(?P<secret>\w[^\s=\"']*=[^\n\"'\\]{6,})", re.IGNORECASE),
+    _row(
+        "value named as a password",
+        _OF_PASSWORDS,
+        rf"{_PASSWORDS}{_ASSIGNED}\\?(?P<quote>[\"'])(?P<secret>[^\"'\n\\]{{6,}})",
+        re.IGNORECASE,
+        is_chosen,
+    ),
+    _row(
+        "value named as a password",
+        _OF_PASSWORDS,
+        rf"{_PASSWORDS}{_ASSIGNED}(?P<secret>{_UNQUOTED}{{6,}})",
+        re.IGNORECASE,
+        is_chosen_word,
+    ),
+    _row(
+        "value named as a key",
+        _OF_TOKENS,
+        rf"{_TOKENS}{_ASSIGNED}(?:\\?[\"'])?(?P<secret>{_UNQUOTED}{{8,}})",
+        re.IGNORECASE,
+        is_random,
+    ),
+    _address(
+        "e-mail address",
+        "@",
+        r"(?<![\w.+%-])[\w.+%-]+@(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+(?P<top>[A-Za-z]{2,24})(?![\w-])(?!\.\w)",
+        is_mail,
+    ),
+    _address("IP address", ".", r"(?<![\w.+-])(?:\d{1,3}\.){3}\d{1,3}(?![\w+-])(?!\.\w)", is_address),
+    _address(
+        "IP address", ":", r"(?<![\w:.])(?:[0-9a-fA-F]{1,4})?(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:])", is_long_address
+    ),
+)
+
+
+def find_secrets(text: str) -> Iterator[Found]:
+    """Yield what looks like a secret, in the order of the table; findings may overlap."""
+    lowered = text.lower()
+    for shape in SHAPES:
+        if not any(needed in lowered for needed in shape.needs):
+            continue
+        for match in shape.pattern.finditer(text):
+            group = "secret" if "secret" in shape.pattern.groupindex else 0
+            if match.start(group) < match.end(group) and shape.is_secret(match):
+                yield Found(shape.kind, match.start(group), match.end(group), shape.placeholder, shape.everywhere)

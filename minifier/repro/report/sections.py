@@ -1,0 +1,315 @@
+"""Compose a report from a finished run, in the order of PyTorch's own bug report form."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from minifier.data.case import BackendSource, Case, Level
+from minifier.data.failure.kinds import with_names
+from minifier.data.failure.normalise import headline
+from minifier.errors import said_of_trace
+from minifier.process.distributions import imported_beside_torch
+from minifier.process.progress import counted
+from minifier.reduction.summary import KEPT
+from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
+from minifier.repro.report.history import Probed, steps_of
+from minifier.repro.report.inline import code
+from minifier.repro.report.markdown import (
+    Block,
+    Code,
+    Drawing,
+    Folded,
+    Items,
+    Report,
+    Section,
+    Table,
+    Text,
+    sections_of,
+)
+from minifier.repro.report.needs_text import sentence_of_calls_ahead, sentence_of_freedom, sentences_of_needs
+from minifier.repro.report.outcome import Outcome
+from minifier.repro.report.pictures import boxes_of, draw_reduced, mermaid, op_kinds, overview, size_over_probes
+from minifier.repro.report.privacy import without_private_paths
+
+_MOST_DRAWN = 60  # nodes; a larger graph is not drawn
+_MOST_KINDS = 24
+_REACHED = {
+    BackendSource.REGISTERED: "registered by name",
+    BackendSource.ENTRY_POINT: "an entry point of the group torch_dynamo_backends",
+    BackendSource.IMPORTED: "an object that is imported",
+    BackendSource.EXPRESSION: "made by a call",
+    BackendSource.DEFINED: "defined or made in the repro itself",
+    BackendSource.NONE: "out of reach of a fresh interpreter",
+}
+
+
+def report_of(outcome: Outcome, history: Sequence[Probed] = ()) -> Report:
+    """Return the whole report. `history` has the probes of the run."""
+    return Report(
+        title_of(outcome.minimal or outcome.case),
+        (
+            *sections_of("Describe the bug", Text(sentence_of(outcome)), *_course(outcome)),
+            *_what_fails(outcome),
+            *_needs(outcome),
+            *_nearest(outcome),
+            *_divergent_ops(outcome),
+            *_repro(outcome),
+            *both_errors(outcome),
+            *_reduced_graph(outcome),
+            *_how(outcome, history),
+            *_met(outcome),
+            *duplicates(outcome.minimal or outcome.case),
+            *_errors(outcome),
+            *_versions(outcome),
+        ),
+    )
+
+
+def _course(outcome: Outcome) -> Iterable[Block]:
+    case = outcome.minimal or outcome.case
+    if case.rate < 1:
+        yield Text(f"It is flaky: it shows in about {case.rate:.0%} of all attempts.")
+    yield Text(_minimality(outcome))
+    for sentence in outcome.unsupported:
+        yield Text(f"Unsupported: {sentence}.")
+
+
+def _minimality(outcome: Outcome) -> str:
+    summary = outcome.summary
+    if summary is None:
+        return "The graph was not reduced."
+    change = outcome.change
+    text = f"{change[:1].upper()}{change[1:]}, in {counted(summary.probes['total'], 'probe')}. "
+    if summary.stopped_because and not summary.one_minimal:
+        return text + f"Not proved minimal: {summary.stopped_because}."
+    if outcome.case.level is Level.SOURCE:
+        text += "Minimal: each remaining statement was taken out alone, and the failure was gone every time."
+        if any(note.startswith(KEPT) for note in summary.notes):
+            text += " A definition of the backend counts as one statement: it stays unchanged."
+    elif outcome.minimal is not None and outcome.minimal.any_graph:
+        text += "The backend fails on any graph, also on one without ops, so no op is to blame."
+    elif summary.ops_after == 1 and not summary.exceptions:
+        text += "Without this op the failure was gone."
+    else:
+        gone = f"but for this: {summary.exceptions}" if summary.exceptions else "every time"
+        text += (
+            "Each remaining op was taken away alone, together with the ops that only pick from its results, and the "
+            f"failure was gone {gone}."
+        )
+    if rows := summary.unanswered - summary.unanswered_ops:
+        text += f" {counted(rows, 'simplification')} gave no answer, also when asked again."
+    if summary.unfinished:
+        text += f" Simplifying ended, so that more might go: {outcome.why_unfinished}."
+    return text
+
+
+def _what_fails(outcome: Outcome) -> Iterable[Section]:
+    """List how each control backend fared on the same graph, and describe the failing backend."""
+    case = outcome.minimal or outcome.case
+    if case.is_of_torch:
+        return ()
+    sought = case.failure.fingerprint
+    fails = f"fails ({sought.stage.value}, {sought.kind.value})"
+    rows = [(code(name), how) for name, how in (outcome.summary.backends if outcome.summary is not None else ())]
+    compared = Table(("backend", "the same graph"), (*rows, (code(case.backend.name), fails))) if rows else None
+    return sections_of("The backend", compared, _reference(case), level=3, weight=1)
+
+
+def _reference(case: Case) -> Table:
+    backend = case.backend
+    package = f"{backend.distribution} {backend.version or ''}".strip() if backend.distribution else ""
+    rows = [
+        ("name", code(backend.name)),
+        *([("distribution", package)] if package else []),
+        ("found by", _REACHED[backend.reach]),
+        *(("import", code(line)) for line in (*backend.ahead, *backend.imports)),
+        *([("given to torch.compile as", code(backend.expression))] if backend.expression else []),
+        *([("with mode", code(backend.mode))] if backend.mode not in (None, "default") else []),
+    ]
+    return Table(("", ""), tuple(rows))
+
+
+def _needs(outcome: Outcome) -> Iterable[Section]:
+    """Say what the failure needs besides its ops: sizes, dtypes, state."""
+    case, summary = outcome.minimal, outcome.summary
+    if case is None or summary is None or not summary.passes:
+        return ()
+    needs = sentences_of_needs(outcome)
+    texts = [sentence_of_calls_ahead(case), sentence_of_freedom(outcome)]
+    texts += ["Each of these was changed alone, and the failure was gone:"] if needs else []
+    blocks = [Text(text) for text in texts if text]
+    return sections_of("What the failure needs", *blocks, Items(needs) if needs else None, level=3, weight=1)
+
+
+def _nearest(outcome: Outcome) -> Iterable[Section]:
+    if not outcome.nearest:
+        return ()
+    said = Text("With this change the failure was gone:")
+    return sections_of("The nearest that passes", said, Code(outcome.nearest, "diff"), level=3, weight=1)
+
+
+def _divergent_ops(outcome: Outcome) -> Iterable[Section]:
+    """List the ops where compiled and eager diverge, with a sentence each, if the reduction searched for them, and say
+    whether the repro's ops make the script's result wrong."""
+    pairs = outcome.summary.divergent if outcome.summary is not None else ()
+    names = outcome.names
+    rows = Counter(f"{_op(outcome, op)}: {with_names(sentence, names)}" for op, sentence in pairs)
+    lines = (f"{line} ({counted(count, 'time')})" if count > 1 else line for line, count in rows.items())
+    items = Items(tuple(lines)) if pairs else None
+    cause = outcome.summary.cause if outcome.summary is not None else ""
+    said = Text(f"{cause[0].upper()}{cause[1:]}.") if cause else None
+    title = "Ops whose compiled result differs" if pairs else "Whether these ops are at fault"
+    return sections_of(title, items, said, level=3, weight=2)
+
+
+def _op(outcome: Outcome, name: str) -> str:
+    """Return an op of the captured graph in words: the function, and the repro's variable for the result."""
+    nodes = {node.name: node for node in (*outcome.case.graph.ops, *(outcome.minimal or outcome.case).graph.ops)}
+    function = code(nodes[name].short_target) if name in nodes else code(name)
+    variable = outcome.repro.names.get(name) if outcome.repro is not None else None
+    return f"{function} ({code(variable)} in the repro)" if variable is not None else function
+
+
+def _repro(outcome: Outcome) -> Iterable[Section]:
+    reason = Text(outcome.reason) if outcome.reason else None
+    if outcome.repro is None:
+        return sections_of("Minified repro", Text("There is none."), reason)
+    folders = outcome.minimal.folders if outcome.minimal is not None else ()
+    beside = Text("It reads values from `inputs.safetensors`, beside it.") if outcome.repro.tensors else None
+    where = (
+        f"It imports modules from {code(':'.join(folders))}, which are not installed: `PYTHONPATH` has to name them."
+    )
+    path = Text(where) if folders else None
+    text = without_private_paths(outcome.repro.text, outcome.case.script.path)
+    return sections_of("Minified repro", Code(text, "python"), beside, path, reason)
+
+
+def _reduced_graph(outcome: Outcome) -> Iterable[Section]:
+    case = outcome.minimal
+    if case is None or case.level is Level.SOURCE or not case.graph.ops:
+        return ()
+    if len(case.graph.nodes) > _MOST_DRAWN:
+        said = Text(f"It has {len(case.graph.nodes)} nodes, too many for a picture: `minimal/graph.json` has them.")
+        return sections_of("The reduced graph", said, level=3, weight=3)
+    whose = "AOTAutograd hands this graph to the backend's compiler; the repro may be the graph that it was made from."
+    of_aot = Text(whose) if case.level is not Level.DYNAMO else None
+    picture = Drawing(draw_reduced(case.graph), "From the inputs down to the output", mermaid(boxes_of(case.graph)))
+    return sections_of("The reduced graph", of_aot, picture, level=3, weight=3)
+
+
+def _original_graph(outcome: Outcome) -> Folded | None:
+    """Show the captured ops by kind, and mark the ops that the reduced graph still has."""
+    case, minimal = outcome.case, outcome.minimal
+    if case.level is Level.SOURCE or not case.graph.ops:
+        return None
+    kinds = list(op_kinds(case.graph))
+    left = dict(op_kinds(minimal.graph)) if minimal is not None else {}
+    rows = [(code(name), str(count), str(left.get(name, ""))) for name, count in kinds[:_MOST_KINDS]]
+    if len(kinds) > _MOST_KINDS:
+        rows.append((f"{len(kinds) - _MOST_KINDS} more", str(sum(n for _, n in kinds[_MOST_KINDS:])), ""))
+    of_it = minimal is not None and minimal.level is case.level
+    kept = {node.name for node in minimal.graph.ops} if minimal is not None and of_it else set()
+    size = counted(len(case.graph.ops), "op")
+    picture = Drawing(overview(case.graph, kept), f"{size} as captured; the remaining ops are marked")
+    table = Table(("op", "as captured", "left"), tuple(rows))
+    return Folded(f"The graph as captured: {size}", (picture, table))
+
+
+def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
+    """Show the captured graph, the steps of the reduction and the size over its probes, on a click."""
+    summary, notes = outcome.summary, list[str]()
+    if summary is not None:
+        skipped = [name for name, end in summary.passes.items() if end == "skipped"]
+        notes = [*summary.notes, *filter(None, [summary.too_large, summary.hiding])]
+        notes += [f"fallbacks taken: {', '.join(outcome.fallbacks)}"] if outcome.fallbacks else []
+        notes += [f"skipped: {', '.join(skipped)}"] if skipped else []
+        notes += [f"cut off: {', '.join(summary.unfinished)}"] if summary.unfinished else []
+    items = Items(tuple(notes)) if notes else None
+    steps = _steps(history, "line" if outcome.case.level is Level.SOURCE else "op") if history else None
+    return sections_of("How it was reduced", items, _original_graph(outcome), steps, level=3, weight=5)
+
+
+def _steps(history: Sequence[Probed], unit: str) -> Folded:
+    """Show the steps of the reduction, and the size over its probes."""
+    whole, size = max(each.size for each in history), f"{unit}s left"
+    rows = [
+        (each.name, *map(_or_none, (each.probes, each.kept, each.size, each.elements)), f"{each.seconds:.2f}")
+        for each in steps_of(history)
+    ]
+    picture = Drawing(size_over_probes(history, whole, unit), f"{size.capitalize()} over probes")
+    table = Table(("step", "probes", "with the failure", size, "elements", "seconds"), tuple(rows))
+    return Folded(f"The reduction: {counted(len(history), 'probe')}", (picture, table))
+
+
+def _or_none(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _other(failure: Mapping[str, Any]) -> str:
+    """Describe another failure. Runs of earlier versions noted fewer fields."""
+    where = f" in {code(failure['where'])}" if failure.get("where") else ""
+    near = ", raised at the same place by fewer ops" if failure.get("near") else ""
+    near += ", reduced as well" if failure.get("reduced") else ""
+    ops, seen = counted(failure["ops"], "op"), counted(failure["sightings"], "time")
+    return (
+        f"{code(failure['type'] + ': ' + headline(failure['message']))}{where} at {ops}, seen {seen}{near}: "
+        f"{code('minify reduce ' + failure['case'])} in the output folder"
+    )
+
+
+def _met(outcome: Outcome) -> Iterable[Section]:
+    """List other failures of the search, the backend's fallbacks, state that could not be saved, and other failing
+    graphs."""
+    if outcome.summary is not None and outcome.summary.others:
+        items = tuple(map(_other, outcome.summary.others))
+        yield from sections_of("Other failures met on the way", Items(items), level=3, weight=3)
+    if outcome.backend_fallbacks:
+        head, *lines = outcome.backend_fallbacks
+        yield from sections_of("Fallbacks of the backend", Text(f"{head}:"), Items(tuple(lines)), level=3, weight=2)
+    skipped = (outcome.minimal or outcome.case).state.skipped
+    if skipped:
+        yield from sections_of("State that could not be saved", Items(skipped), level=3, weight=2)
+    if outcome.others:
+        yield from sections_of("Other failing graphs of the script", Items(outcome.others), level=3, weight=3)
+
+
+def _errors(outcome: Outcome) -> Iterable[Section]:
+    """Show the tracebacks of this tool's own errors, on a click."""
+    traces = [Folded(said_of_trace(error), (Code(error),)) for error in outcome.errors]
+    said = (
+        Text("These are no errors of the backend. minify went on without the steps that they ended.")
+        if traces
+        else None
+    )
+    return sections_of("Errors of minify itself", said, *traces, level=3, weight=6)
+
+
+def _versions(outcome: Outcome) -> Iterable[Section]:
+    import torch
+
+    backend, check = outcome.case.backend, outcome.verification
+    runs = (*check.runs, *filter(None, [check.control])) if check is not None else ()
+    beside = imported_beside_torch(_failing_packages(outcome.case).union(*(run.packages for run in runs)))
+    rows = [
+        ("torch", torch.__version__),
+        ("backend", f"{backend.name} ({backend.distribution} {backend.version})" if backend.distribution else ""),
+        ("imported beside torch", ", ".join(beside)),
+        ("Python", platform.python_version()),
+        ("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
+        ("torch-minify", version("torch-minify")),
+    ]
+    table = Table(("", ""), tuple(row for row in rows if row[1]))
+    more = Folded("torch.utils.collect_env", (Code(outcome.environment),)) if outcome.environment else None
+    return sections_of("Versions", table, more)
+
+
+def _failing_packages(case: Case) -> set[str]:
+    """Return the top-level modules that the failure and the backend name: no interpreter may have imported them."""
+    fingerprint, backend = case.failure.fingerprint, case.backend
+    frames = [frame.module for frame in (fingerprint.site, fingerprint.raising) if frame is not None]
+    lines = (*backend.ahead, *backend.imports, *case.script.imports)
+    return {name.partition(".")[0] for name in (*frames, *fingerprint.types, *(line.split()[1] for line in lines))}

@@ -1,0 +1,183 @@
+"""Edits that take classes away: one becomes functions and variables of the module, a base a part of its subclass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+from libcst import matchers as m
+
+from minifier.repro.source.inlining import arguments_of, statements_for_call
+from minifier.repro.source.patches import Changes, Edited, applied, changed, uses_of
+
+_FORWARD = "forward"
+_SELF = m.Name("self")
+_CALL_OF_SUPER = m.Attribute(value=m.Call(func=m.Name("super")))
+
+
+def classes_as_functions(module: cst.Module) -> Iterator[Edited]:
+    """Yield the module with the methods of a class as functions, for each class that has nothing but methods.
+
+    `forward` takes the place of the class's instances. The statements of `__init__` run ahead of the functions, with
+    the defaults of its parameters.
+    """
+    for node in module.body:
+        if not isinstance(node, cst.ClassDef) or not isinstance(node.body, cst.IndentedBlock):
+            continue
+        methods = [each for each in node.body.body if isinstance(each, cst.FunctionDef)]
+        if not methods or len(methods) != len(node.body.body):
+            continue
+        names = {method.name.value for method in methods}
+        init = next((method for method in methods if method.name.value == "__init__"), None)
+        has_state = init is not None and not all(param.default is not None for param in init.params.params[1:])
+        if has_state or not (_FORWARD in names or not any(name.startswith("__") for name in names)):
+            continue
+        yield from applied(module, _AsFunctions(module, node, methods))
+
+
+class _AsFunctions(cst.CSTTransformer):
+    def __init__(self, module: cst.Module, kind: cst.ClassDef, methods: Sequence[cst.FunctionDef]) -> None:
+        super().__init__()
+        self.kind, self.name = kind, kind.name.value
+        self.names = {method.name.value for method in methods} - {"__init__"}
+        self.forward = _FORWARD
+        if any(m.matches(node, m.FunctionDef(name=m.Name(_FORWARD))) for node in module.body):
+            self.forward = f"{_FORWARD}_of_{self.name.lower()}"
+        self.state = {
+            node.attr.value
+            for method in methods
+            if method.name.value == "__init__"
+            for target in m.findall(method, m.AssignTarget())
+            for node in m.findall(target, m.Attribute(value=_SELF))
+            if isinstance(node, cst.Attribute)
+        }
+        made = m.Assign(targets=[m.AssignTarget(target=m.Name())], value=m.Call(func=m.Name(self.name)))
+        self.instances = {
+            target.value
+            for node in m.findall(module, made)
+            if isinstance(node, cst.Assign) and isinstance(target := node.targets[0].target, cst.Name)
+        }
+        self.is_inside = False
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        self.is_inside = self.is_inside or node is self.kind
+
+    def leave_ClassDef(
+        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
+    ) -> cst.ClassDef | cst.FlattenSentinel[cst.BaseStatement]:
+        if original_node is not self.kind:
+            return updated_node
+        self.is_inside = False
+        blank = [cst.EmptyLine(indent=False)] * 2
+        statements: list[cst.BaseStatement] = []
+        for method in updated_node.body.body:
+            assert isinstance(method, cst.FunctionDef)
+            if method.name.value == "__init__":
+                statements[:0] = _statements(method)
+                continue
+            name = self.forward if method.name.value == _FORWARD else method.name.value
+            statements.append(_as_function(method).with_changes(leading_lines=blank, name=cst.Name(name)))
+        return cst.FlattenSentinel(statements)
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        name, of = original_node.attr.value, original_node.value
+        if self.is_inside and m.matches(of, _SELF):
+            return self._method(name) if name in self.names else cst.Name(name) if name in self.state else updated_node
+        is_instance = isinstance(of, cst.Name) and of.value in self.instances
+        is_instance = is_instance or m.matches(of, m.Call(func=m.Name(self.name)))
+        return self._method(name) if is_instance and name in self.names else updated_node
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        func = original_node.func
+        made = m.Call(func=m.Name(self.name))
+        is_set = m.matches(func, m.Attribute(value=made, attr=m.Name("eval") | m.Name("train")))
+        is_instance = _FORWARD in self.names and (m.matches(func, m.Name(self.name)) or is_set)
+        return cst.Name(self.forward) if is_instance else updated_node
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
+        made = m.SimpleStatementLine([m.Assign(value=m.Call(func=m.Name(self.name)))])
+        is_gone = _FORWARD not in self.names and m.matches(original_node, made)
+        return cst.RemoveFromParent() if is_gone else updated_node
+
+    def _method(self, name: str) -> cst.Name:
+        return cst.Name(self.forward if name == _FORWARD else name)
+
+
+def _statements(init: cst.FunctionDef) -> list[cst.BaseStatement]:
+    """Return the statements of `__init__` without `super().__init__()`, its defaults as assignments ahead."""
+    defaults = [
+        cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(param.name)], param.default)])
+        for param in init.params.params[1:]
+        if param.default is not None
+    ]
+    of_base = m.SimpleStatementLine([m.Expr(m.Call(func=_CALL_OF_SUPER))])
+    body = [line for line in init.body.body if isinstance(line, cst.BaseStatement) and not m.matches(line, of_base)]
+    return [*defaults, *body]
+
+
+def _as_function(method: cst.FunctionDef) -> cst.FunctionDef:
+    """Return a method as a function, without its first parameter."""
+    if any(m.matches(each.decorator, m.Name("staticmethod")) for each in method.decorators):
+        return method.with_changes(decorators=[])
+    return method.with_changes(params=method.params.with_changes(params=method.params.params[1:]))
+
+
+def without_bases(module: cst.Module) -> Iterator[Edited]:
+    """Yield the module without a base class, for each class that a single other class reads, as its only base."""
+    classes = {node.name.value: node for node in module.body if isinstance(node, cst.ClassDef) and not node.decorators}
+    for node in classes.values():
+        base = classes.get(_only_base(node))
+        if base is None or len(uses_of(module, base.name.value)) != 1 or base.name.value == node.name.value:
+            continue
+        merged = _merged(node, base)
+        if merged is not None:
+            yield from applied(module, Changes({base: [], node: [merged]}))
+
+
+def _only_base(node: cst.ClassDef) -> str:
+    value = node.bases[0].value if len(node.bases) == 1 and not node.keywords else None
+    return value.value if isinstance(value, cst.Name) else ""
+
+
+def _merged(node: cst.ClassDef, base: cst.ClassDef) -> cst.ClassDef | None:
+    """Return the class with what it inherits; None if a call of the base's method cannot be replaced by its body."""
+    if not isinstance(node.body, cst.IndentedBlock) or not isinstance(base.body, cst.IndentedBlock):
+        return None
+    own = {each.name.value: each for each in node.body.body if isinstance(each, cst.FunctionDef)}
+    body: list[cst.BaseStatement] = []
+    for statement in base.body.body:
+        overriding = own.get(statement.name.value) if isinstance(statement, cst.FunctionDef) else None
+        if overriding is None:
+            body.append(statement)
+            continue
+        assert isinstance(statement, cst.FunctionDef)
+        with_base = _with_body_of_base(overriding, statement)
+        if with_base is None:
+            return None
+        own[statement.name.value] = with_base
+    kept = (own[each.name.value] if isinstance(each, cst.FunctionDef) else each for each in node.body.body)
+    return node.with_changes(
+        bases=base.bases,
+        keywords=base.keywords,
+        lpar=base.lpar,
+        rpar=base.rpar,
+        body=node.body.with_changes(body=[*body, *kept]),
+    )
+
+
+def _with_body_of_base(method: cst.FunctionDef, inherited: cst.FunctionDef) -> cst.FunctionDef | None:
+    """Return the method with the inherited method's body in place of its call by `super()`; None if that cannot be."""
+    of_base = m.Attribute(value=m.Call(func=m.Name("super")), attr=m.Name(method.name.value))
+    lines = [line for line in m.findall(method, m.SimpleStatementLine()) if m.findall(line, of_base)]
+    if not lines:
+        return method
+    calls = [call for line in lines for call in m.findall(line, m.Call(func=of_base)) if isinstance(call, cst.Call)]
+    if len(calls) != 1:
+        return None
+    rest = inherited.params.with_changes(params=inherited.params.params[1:])
+    values = arguments_of(inherited.with_changes(params=rest), calls[0])
+    statements = None if values is None else statements_for_call(lines[0], calls[0], inherited, values)
+    result = None if statements is None else changed(method, Changes({lines[0]: statements}))
+    return result if isinstance(result, cst.FunctionDef) else None

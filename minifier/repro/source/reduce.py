@@ -1,0 +1,284 @@
+"""Reduce a script: guess and search over statements, inline modules, simplify statements."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+from libcst import matchers as m
+
+from minifier import search
+from minifier.repro.source.edit_search import EditSearch, Lab, PassRow, Stopped, readable_and_held
+from minifier.repro.source.passes import (
+    ALIKE,
+    COARSE_PASSES,
+    FINE_PASSES,
+    LAST_PASSES,
+    MODULES,
+    STATEMENTS,
+    Lister,
+    SourcePass,
+    modules_pass,
+)
+from minifier.repro.source.patches import Located, Patch, alike, difference, is_of_libcst
+from minifier.repro.source.statement_edits import imported_names
+from minifier.repro.source.tree import Tree
+
+_MAX_ROUNDS_WITH_MODULES = 50  # a module that imports itself within a function can be inlined without end
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedSource:
+    """The reduced source. `minimal`: removing any statement, with its body, makes the failure vanish."""
+
+    source: str
+    statements: int
+    minimal: bool
+
+
+def reduce_source(
+    lab: Lab,
+    source: str,
+    lines: Sequence[int],
+    budget: search.Budget,
+    folders: Sequence[str] = (),
+    wants: Callable[[str], bool] = lambda name: True,
+) -> ReducedSource:
+    """Reduce a failing source. `lines` are the line numbers in its traceback.
+
+    Definitions from modules in `folders` are inlined where the failure survives that. Besides the removal of
+    statements, only the passes are tried whose name `wants` accepts.
+    """
+    edits = EditSearch(lab, source, budget)
+    try:
+        _search_statements(edits, lines)
+        _simplify(edits, folders, wants)
+        minimal = True
+    except (KeyboardInterrupt, Stopped):  # what was reached stays
+        minimal = False
+    return ReducedSource(edits.source, len(Tree(edits.source, lab.whole).statements), minimal)
+
+
+def _search_statements(edits: EditSearch, lines: Sequence[int]) -> None:
+    """Remove at once all statements that the traced ones seem not to need, then groups, the last first.
+
+    Raises Stopped.
+    """
+    edits.lab.phase = STATEMENTS[0]
+    edits.check_budget()
+    tree = Tree(edits.source, edits.lab.whole)
+    traced = [number for line in lines if (number := tree.at_line(line)) is not None]
+    chosen = likely_statements(tree, traced) if traced else frozenset()
+    is_likely = bool(chosen) and readable_and_held(edits.lab, [tree.code(chosen)])[0]
+    if not is_likely:
+        chosen = frozenset(range(len(tree.statements)))
+    order = sorted(chosen, reverse=True)
+    first = 1 if is_likely else max(1, len(order) // 2)  # most of the likely ones are needed
+    left, ended = edits.gallop(len(order), lambda made: tree.code(chosen - {order[number] for number in made}), first)
+    kept = frozenset(order[number] for number in left)
+    edits.apply(difference(edits.source, tree.code(kept)))
+    if ended:
+        raise Stopped
+    for number, verdict in left.items():
+        edits.refuse(_REMOVALS, difference(edits.source, tree.code(kept - {order[number]})), verdict)
+
+
+def _simplify(edits: EditSearch, folders: Sequence[str], wants: Callable[[str], bool]) -> None:
+    """Make edits until none keeps the failure, and no statement can be removed. Raises Stopped."""
+    coarse, fine, last = (
+        [each for each in passes if wants(each.name)] for passes in (COARSE_PASSES, FINE_PASSES, LAST_PASSES)
+    )
+    for _ in range(_MAX_ROUNDS_WITH_MODULES if wants(MODULES[0]) else 0):
+        before = edits.source
+        row = _row(modules_pass(folders), edits.lab)
+        while edits.step(row) and edits.source == before:
+            pass
+        if edits.source == before:
+            break
+        _search_statements(edits, ())
+    rows = [_REMOVALS, *(_row(each, edits.lab) for each in coarse)]
+    while True:
+        before = edits.source
+        _to_fixpoint(edits, rows)
+        if wants(ALIKE[0]):
+            edits.run(_alike(rows))
+        for each in fine:
+            edits.run(_row(each, edits.lab))
+        if edits.source == before and not edits.reopen() and _is_minimal(edits):
+            break
+    for each in last:
+        edits.run(_row(each, edits.lab))
+
+
+def _to_fixpoint(edits: EditSearch, rows: Sequence[PassRow]) -> None:
+    before = ""
+    while edits.source != before:
+        before = edits.source
+        for row in rows:
+            edits.run(row)
+
+
+def _is_minimal(edits: EditSearch) -> bool:
+    """Return whether no statement can be removed alone; else remove those that can be. Raises Stopped."""
+    before = edits.source
+    edits.lab.phase = STATEMENTS[0]
+    tree = Tree(edits.source, edits.lab.whole)
+    numbers = frozenset(range(len(tree.statements)))
+    for number in sorted(numbers, reverse=True):
+        edits.check_budget()
+        code = tree.code(numbers - {number})  # equal if the block had nothing else: it gets its `pass` again
+        if code != edits.source and readable_and_held(edits.lab, [code])[0]:
+            edits.apply(difference(edits.source, code))
+            numbers -= {number}
+    return edits.source == before
+
+
+def _removals(located: Located) -> Iterator[Patch]:
+    """Yield the removal of each statement, the last first."""
+    tree = Tree(located.source, located.whole)
+    numbers = frozenset(range(len(tree.statements)))
+    read = {binder for reader, binders in tree.reads for binder in binders if binder != reader}
+    for number in sorted(numbers, reverse=True):
+        removal = difference(located.source, tree.code(numbers - {number}))
+        yield replace(removal, is_idle=number not in read)
+
+
+_REMOVALS = PassRow(STATEMENTS[0], _removals, is_doubtful=True)
+
+
+def _alike(rows: Sequence[PassRow]) -> PassRow:
+    """Return the row that makes edits of these rows together that take away the same.
+
+    A script that compares with eager mode computes twice, and each edit of one computation breaks it."""
+
+    def patches(located: Located) -> Iterator[Patch]:
+        for row in rows:
+            yield from alike(located.source, filter(None, row.patches(located)))
+
+    return PassRow(ALIKE[0], patches, any(row.reads_values for row in rows), is_doubtful=True)
+
+
+def _row(source_pass: SourcePass, lab: Lab) -> PassRow:
+    lister = source_pass.begin()
+    return PassRow(
+        source_pass.name,
+        lambda located: _patches(source_pass.name, lister, located, lab),
+        source_pass.reads_values,
+        is_adaptive=source_pass.is_adaptive,
+    )
+
+
+def _patches(name: str, lister: Lister, located: Located, lab: Lab) -> Iterator[Patch | None]:
+    """Yield the listed edits as patches. An error of the lister ends the list, an error of an edit leaves out the edit;
+    `lab` is warned of both, unless libcst refuses the edit."""
+    try:
+        for edited in lister(located):
+            try:
+                patch = located.patch(edited)
+            except Exception as error:  # noqa: BLE001 - the other edits stay
+                if not is_of_libcst(error):
+                    lab.warn(f"the pass {name} failed on an edit, which was skipped", error)
+                continue
+            yield patch
+    except Exception as error:  # noqa: BLE001 - the source so far stays
+        lab.warn(f"the pass {name} could not list all its edits", error)
+
+
+_CALL_OF_BASE = m.Expr(m.Call(func=m.Attribute(value=m.Call(func=m.Name("super")))))
+
+_INIT = m.FunctionDef(name=m.Name("__init__"))
+_CALLED_UNNAMED = ("__init__", "__call__", "forward")
+
+
+def likely_statements(tree: Tree, traced: Collection[int]) -> frozenset[int]:
+    """Return the traced statements with the statements around them, and those that these most likely need.
+
+    Of the statements that bind a name the nearest above the reader counts; none for a parameter. An attribute needs the
+    methods and the assignments of its name, a class the methods that are called without their names. A function with
+    traced statements, like `__init__`, needs its returns and its call of the base class; any other function everything
+    in it. Settings of imported modules are needed.
+    """
+    on_the_way = set[int]().union(*(_around(tree, number) for number in traced))
+    needs = _needs(tree, on_the_way)
+    likely, rim = set[int](), {*traced, *_settings(tree, on_the_way)}
+    while rim:
+        likely |= rim
+        rim = set().union(*(needs[number] for number in rim)) - likely
+    return frozenset(likely)
+
+
+def _needs(tree: Tree, on_the_way: Collection[int]) -> dict[int, set[int]]:
+    """Return what each statement needs. `on_the_way` are the statements around the traced ones."""
+    needs: dict[int, set[int]] = defaultdict(set)
+    for number, around in enumerate(tree.enclosing):
+        if around is None:
+            continue
+        node = tree.statements[number]
+        needs[number].add(around)
+        if isinstance(tree.statements[around], cst.ClassDef):
+            is_needed = isinstance(node, cst.FunctionDef) and node.name.value in _CALLED_UNNAMED
+        else:
+            is_partial = around in on_the_way or m.matches(tree.statements[around], _INIT)
+            is_needed = not is_partial or m.matches(node, m.Return() | _CALL_OF_BASE)
+        if is_needed:
+            needs[around].add(number)
+    for reader, binders in tree.reads:
+        if binders and not binders & _around(tree, reader):
+            needs[reader].add(max((binder for binder in binders if binder < reader), default=max(binders)))
+    attributes = _Attributes(tree)
+    for name, readers in attributes.read.items():
+        for reader in readers:
+            needs[reader] |= attributes.bound.get(name, set())
+    return needs
+
+
+def _around(tree: Tree, number: int) -> set[int]:
+    """Return the statements around this one."""
+    numbers, around = set(), tree.enclosing[number]
+    while around is not None:
+        numbers.add(around)
+        around = tree.enclosing[around]
+    return numbers
+
+
+def _settings(tree: Tree, on_the_way: Collection[int]) -> Iterator[int]:
+    """Yield the statements beside the traced ones that set or call something of an imported module for its effect."""
+    imported = imported_names(tree.module)
+    for number, node in enumerate(tree.statements):
+        changed: cst.BaseExpression | None = node.targets[0].target if isinstance(node, cst.Assign) else None
+        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+            changed = node.value.func
+        root: cst.CSTNode | None = changed
+        while isinstance(root, (cst.Attribute, cst.Call)):
+            root = root.value if isinstance(root, cst.Attribute) else root.func
+        is_beside = tree.enclosing[number] is None or tree.enclosing[number] in on_the_way
+        if is_beside and root is not changed and isinstance(root, cst.Name) and root.value in imported:
+            yield number
+
+
+class _Attributes(cst.CSTVisitor):
+    """Collects the statements that bind each attribute, and those that read it."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.bound, self.read = defaultdict[str, set[int]](set), defaultdict[str, set[int]](set)
+        self._targets = 0
+        tree.module.visit(self)
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        self._targets += 1
+
+    def leave_AssignTarget(self, original_node: cst.AssignTarget) -> None:
+        self._targets -= 1
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        for method in node.body.body:
+            if isinstance(method, cst.FunctionDef) and (number := self.tree.owner(method)) is not None:
+                self.bound[method.name.value].add(number)
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        number = self.tree.owner(node)
+        if number is not None:
+            (self.bound if self._targets else self.read)[node.attr.value].add(number)

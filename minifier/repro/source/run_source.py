@@ -1,0 +1,291 @@
+"""Run a source text as a script, in this process, and record what its expressions are."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import itertools
+import math
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.overrides import get_testing_overrides
+
+from minifier.data.failure import Stage
+from minifier.data.failure.evidence import stage_shown
+from minifier.data.failure.observed import describe, text
+from minifier.reduction.probe.children import AHEAD, fall_silent, imports_told, tell
+from minifier.repro.source.conditions import BackendWatch, GraphsInEager
+from minifier.repro.source.own_check import EXIT_LINE
+from minifier.repro.source.own_code import digest
+from minifier.repro.source.run_facts import CALLABLE, HISTORY, NUMBER, TENSOR, Recorded
+from minifier.repro.source.tree import ORDINARY_FRAMES
+from minifier.torch_side.fx.script_objects import FILE, define
+
+Watch = BackendWatch | GraphsInEager
+
+_SEED = 0
+DRAWN = "drawn"  # the key of what a child tells: the end of its random numbers
+
+
+def run_source(source: str, *, compiled: bool = True, file: str = FILE, watch: Watch | None = None) -> dict[str, Any]:
+    """Run the source as `__main__`, and return its exception or {"status": "pass"}.
+
+    If the source exits with a non-zero status, this process ends with the same status. `compiled=False` makes
+    torch.compile run everything in eager mode. `file` is the script's `__file__`. `watch` takes part in backend calls.
+    """
+    if watch is not None:
+        watch.start()
+    with imports_told():
+        result = _run(source, file, compiled=compiled)
+    if result["status"] == "exit":
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(result["code"])
+    return result
+
+
+def run_after_control(source: str, file: str = FILE, watch: Watch | None = None) -> dict[str, Any]:
+    """Run the source in eager mode, in a fork of this process and in a folder of its own; if it passes, compiled.
+
+    Only the compiled run tells facts.
+    """
+    tell(stage=AHEAD)
+    control = os.fork()
+    if control == 0:
+        fall_silent()
+        os.chdir(tempfile.mkdtemp())
+        os._exit(run_source(source, compiled=False, file=file)["status"] != "pass")
+    if os.waitpid(control, 0)[1] != 0:
+        return {"status": "invalid", "links": []}
+    tell(stage=Stage.COMPILE.value)
+    return run_source(source, file=file, watch=watch)
+
+
+def in_eager(source: str) -> str:
+    """Return the script with a first statement that makes torch.compile run everything in eager mode."""
+    return with_first(source, 'import torch; torch.compiler.set_stance("force_eager")\n')
+
+
+def with_first(source: str, statements: str) -> str:
+    """Return the script with these statements ahead of all but its docstring and its imports from __future__."""
+    first = list(itertools.takewhile(_comes_first, ast.parse(source).body))
+    return _with_line(source, statements, first[-1] if first else None)
+
+
+def seeded(source: str) -> str:
+    """Insert the seed of the probes after `import torch` and the imports that follow it; no change without that import.
+
+    A reduced script may have lost its own seed, and fail for some random numbers only.
+    """
+    body = ast.parse(source).body
+    from_torch = list(itertools.dropwhile(lambda node: not _is_import_torch(node), body))
+    if not from_torch:
+        return source
+    imports = list(itertools.takewhile(_is_import, from_torch))
+    return _with_line(source, f"\ntorch.manual_seed({_SEED})\n", imports[-1])
+
+
+def _name(alias: ast.alias) -> str:
+    return alias.asname or alias.name
+
+
+def _is_import_torch(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import) and "torch" in map(_name, node.names)
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.Import, ast.ImportFrom))
+
+
+def _with_line(source: str, line: str, ahead: ast.stmt | None) -> str:
+    """Insert the line after the statement `ahead`, or as the first line."""
+    after = ahead.end_lineno if ahead is not None else 0
+    lines = source.splitlines(keepends=True)
+    return "".join([*lines[:after], line, *lines[after:]])
+
+
+def _comes_first(node: ast.stmt) -> bool:
+    """Return whether the statement is a docstring, or an import from __future__."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "__future__"
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _run(source: str, file: str, *, compiled: bool) -> dict[str, Any]:
+    sys.argv = ["repro.py"]
+    sys.setrecursionlimit(ORDINARY_FRAMES)
+    if not compiled:
+        torch.compiler.set_stance("force_eager")
+    torch.manual_seed(_SEED)  # the forks of one process would all begin with the numbers of that process
+    _draw_anew()
+    before = _states_of_draws()
+    try:
+        define(source, file)
+    except SystemExit as exit_:
+        code = exit_.code & 0xFF if isinstance(exit_.code, int) else int(exit_.code is not None)
+        links = describe(exit_)
+        lines = [line for _, _, at, line in links[0]["frames"] if at == FILE]
+        tell(**{EXIT_LINE: lines[-1] if lines else 0}, stage=stage_shown(links).value)
+        return {"status": "exit", "code": code} if code else {"status": "pass"}
+    except BaseException as error:  # noqa: BLE001 - any exception is a result
+        links = describe(error)
+        return {"status": "fail", "stage": stage_shown(links).value, "links": links, "traceback": text(error)}
+    finally:
+        after = _states_of_draws()[: len(before)]  # of the generators that were loaded before
+        tell(**{DRAWN: digest(repr(after)) if after != before else ""})
+    return {"status": "pass"}
+
+
+def _draw_anew() -> None:
+    """Seed Python's and NumPy's generators differently in each process, as a fresh interpreter does."""
+    random.seed()
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()
+
+
+def _states_of_draws() -> list[Any]:
+    states: list[Any] = [random.getstate()]
+    if (numpy := sys.modules.get("numpy")) is not None:
+        states.append([part.tolist() if hasattr(part, "tolist") else part for part in numpy.random.get_state()])
+    return states
+
+
+_VALUE, _CALLED = "_minify_value", "_minify_called"  # functions that the instrumented script calls
+_RECORDED = (
+    *(ast.Attribute, ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Dict, ast.IfExp, ast.List, ast.ListComp),
+    *(ast.Name, ast.Set, ast.Subscript, ast.Tuple, ast.UnaryOp),
+)
+
+
+def instrumented(source: str) -> str:
+    """Return the script with calls that record its values within `recording`."""
+    return ast.unparse(ast.fix_missing_locations(_Instrumented().visit(ast.parse(source))))
+
+
+@contextmanager
+def recording() -> Iterator[Recorded]:
+    """Yield what instrumented code that runs in the block records."""
+    recorded: Recorded = {"kinds": {}, "needed": {}}
+
+    def add(kind: str, text: str, items: list[Any]) -> None:
+        known = recorded[kind].setdefault(text, [])
+        known += [item for item in items if item not in known]
+
+    def value(text: str, value: Any) -> Any:
+        kind, known = _kind(value), recorded["kinds"].setdefault(text, [])
+        if kind.startswith(NUMBER) and any(each.startswith(NUMBER) and each != kind for each in known):
+            kind, known[:] = NUMBER, [each for each in known if not each.startswith(NUMBER)]
+        if kind not in known:
+            known.append(kind)
+        return value
+
+    def called(text: str, positional: int, keywords: tuple[str, ...], function: Any) -> Any:
+        add("needed", text, _needed(function, positional, keywords))
+        return function
+
+    vars(builtins).update({_VALUE: value, _CALLED: called})
+    try:
+        yield recorded
+    finally:
+        for name in (_VALUE, _CALLED):
+            delattr(builtins, name)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        is_plain = type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided
+        if not is_plain or value.device.type != "cpu":
+            return TENSOR
+        has_history = value.requires_grad and not value.is_leaf
+        kind = f"{TENSOR} {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+        return f"{kind} {HISTORY}" if has_history else kind
+    if isinstance(value, (bool, int, float)):
+        return f"{NUMBER} {value!r}" if type(value) in (bool, int, float) and math.isfinite(value) else NUMBER
+    return CALLABLE if callable(value) else type(value).__name__
+
+
+def _needed(function: Any, positional: int, keywords: tuple[str, ...]) -> list[int]:
+    """Return the numbers of the arguments without which the signature has none to match; positional ones come first."""
+    signature, bound = _signature(function)
+    if signature is None or not _binds(signature, positional + bound, list(keywords)):
+        return []
+    return [
+        number
+        for number in range(positional + len(keywords))
+        if not _binds(
+            signature,
+            positional + bound - (number < positional),
+            [name for place, name in enumerate(keywords, positional) if place != number],
+        )
+    ]
+
+
+def _signature(function: Any) -> tuple[inspect.Signature | None, int]:
+    """Return the signature, and how many of its positional arguments a call does not write; None if it is unknown.
+
+    torch has signatures of its functions in C++ for those who override them.
+    """
+    if isinstance(function, torch.nn.Module):
+        function = function.forward
+    bound = int(isinstance(getattr(function, "__self__", None), torch.Tensor))
+    of_class = getattr(torch.Tensor, function.__name__, None) if bound else function
+    try:
+        return inspect.signature(get_testing_overrides()[of_class]), bound  # type: ignore[index]
+    except (KeyError, TypeError):
+        pass
+    try:
+        return inspect.signature(function), 0
+    except (TypeError, ValueError):
+        return None, 0
+
+
+def _binds(signature: inspect.Signature, positional: int, keywords: list[str]) -> bool:
+    try:
+        signature.bind(*range(positional), **dict.fromkeys(keywords))
+    except TypeError:
+        return False
+    return True
+
+
+class _Instrumented(ast.NodeTransformer):
+    """Puts calls of the recording functions around the expressions that have a value."""
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, (ast.arg, ast.pattern)):
+            return node
+        if isinstance(node, ast.AnnAssign):
+            node.value = self.visit(node.value) if node.value is not None else None
+            return node
+        if isinstance(node, ast.Expr):  # nobody reads its value
+            self.generic_visit(node.value)
+            return node
+        if not isinstance(node, ast.expr):
+            returns = getattr(node, "returns", None)
+            self.generic_visit(node)
+            if returns is not None:
+                node.returns = returns  # type: ignore[attr-defined]
+            return node
+        text = ast.unparse(node)
+        self.generic_visit(node)
+        if isinstance(node, ast.Call):
+            self._record_function(node, text)
+        is_slice = isinstance(node, ast.Tuple) and any(isinstance(each, ast.Slice) for each in node.elts)
+        is_read = isinstance(getattr(node, "ctx", None), (ast.Load, type(None)))
+        if isinstance(node, _RECORDED) and is_read and not is_slice:
+            return ast.Call(ast.Name(_VALUE, ast.Load()), [ast.Constant(text), node], [])
+        return node
+
+    def _record_function(self, node: ast.Call, text: str) -> None:
+        names: Any = tuple(keyword.arg for keyword in node.keywords)
+        if None in names or any(isinstance(arg, ast.Starred) for arg in node.args):
+            return
+        shape = [ast.Constant(text), ast.Constant(len(node.args)), ast.Constant(names)]
+        node.func = ast.Call(ast.Name(_CALLED, ast.Load()), [*shape, node.func], [])

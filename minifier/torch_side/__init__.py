@@ -1,0 +1,1 @@
+"""Torch: its private interfaces, graphs and tensors, and the comparison of results."""

@@ -1,0 +1,321 @@
+"""The private interfaces of torch: each with what is lost in a release of torch that lacks it."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+import torch
+
+from minifier.data.torch_names import Release, release_of
+
+TORCH: Release = release_of(torch.__version__)
+
+# What is lost without an interface.
+EVERYTHING = "everything: the tool does not start"
+GRAPHS = "graphs: no backend call is caught, and the script is reduced instead"
+OPTIONS = "the mode and options of torch.compile as they were given to a backend"
+TRACING = "failures of Dynamo while it traces an op: the script is reduced instead"
+REGISTRATIONS = "which import registers a backend or a library of ops"
+AOT = "graphs of AOTAutograd: failures of backward graphs, and the level of ATen"
+TRAINING = "which graphs train: wrong gradients"
+INFERENCE = "inference mode: repros do not enter it"
+EXPORTED = "failures of AOTInductor"
+STACKS = "native stacks: deaths in native code are told apart by their signal alone"
+VERSIONS = "version counters: autograd sees that inputs were restored"
+SYMBOLS = "symbolic sizes: their values, bounds and names as in the script"
+CACHES = "inductor's caches: a probe may get what was compiled for another candidate, or compile again"
+
+Arguments = dict[str, Any]
+Facts = TypeVar("Facts")
+Call = Callable[[], Any]
+_ABSENT = object()
+_OF_OBJECTS = object()  # stands for an attribute that the objects of a class have, not the class
+
+
+class InterfaceState(Enum):
+    """What is known of an interface in this torch."""
+
+    WORKS = "works"
+    CHANGED = "changed"
+    MISSING = "missing"
+    NOT_LOADED = "not loaded"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A private name of torch, as `module:qualified.name`; several where releases differ, the newest first.
+
+    The name may be of a function, a class, a configuration value, or an attribute that a class gives its objects.
+    `parameters` are those of the function that this tool reads or replaces.
+    """
+
+    places: tuple[str, ...]
+    loses: str
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The name in this torch; if it has none, the name in the newest known release."""
+        return next((place for place in self.places if _find(place, load=False) is not _ABSENT), self.places[0])
+
+    def state(self, *, load: bool = False) -> InterfaceState:
+        """Look for the interface. Modules that are not imported yet are imported only with `load`."""
+        if not load and not any(place.partition(":")[0] in sys.modules for place in self.places):
+            return InterfaceState.NOT_LOADED
+        return self._state_of(self._object(load=load))
+
+    def find(self) -> Any:
+        """Return the object, or None if it is missing or changed; the listeners are told.
+
+        Import its module on the first use.
+        """
+        return self._object(load=True) if self.is_here() else None
+
+    def is_here(self) -> bool:
+        """Whether this torch has the interface in the known form; if not, the listeners are told.
+
+        Import its module on the first use.
+        """
+        state = self.state(load=True)
+        if state is not InterfaceState.WORKS:
+            self.tell_loss(f"{self.place} is {state.value}")
+        return state is InterfaceState.WORKS
+
+    def _object(self, *, load: bool) -> Any:
+        return next((found for place in self.places if (found := _find(place, load=load)) is not _ABSENT), _ABSENT)
+
+    def _state_of(self, found: Any) -> InterfaceState:
+        if found is _ABSENT:
+            return InterfaceState.MISSING
+        return InterfaceState.CHANGED if self._unknown(found) else InterfaceState.WORKS
+
+    def _unknown(self, function: Any) -> set[str]:
+        """Return the needed parameters that a function of torch does not have."""
+        if not self.parameters:
+            return set()
+        signature = _signature(function)
+        return set(self.parameters) - set(signature.parameters if signature is not None else ())
+
+    def tell_loss(self, why: str) -> None:
+        """Tell the listeners, once for each interface, that it cannot be used."""
+        lose(self.places, f"torch {torch.__version__}: {why}; lost: {self.loses}")
+
+    def assign(self, value: Any) -> None:
+        """Set the name in its module or class. Without it nothing is set, which the listeners are told."""
+        if self.is_here():
+            setattr(_owner(self.place), _last(self.place), value)
+
+    def patched(self, value: Any) -> contextlib.AbstractContextManager[Any]:
+        """Return a context in which a configuration value is set; without that value, a context without effect."""
+        if not self.is_here():
+            return contextlib.nullcontext()
+        patch: contextlib.AbstractContextManager[Any] = _owner(self.place).patch(_last(self.place), value)
+        return patch
+
+    def read(self, reading: Callable[[], Facts], otherwise: Any = None) -> Facts | Any:
+        """Return `reading()`, which reads objects of torch; `otherwise` if these lack what is read.
+
+        In the user's script only `reading` touches torch's objects: its errors are losses, not the script's. A
+        backend's own code must not run in it.
+        """
+        try:
+            return reading()
+        except (AttributeError, TypeError, KeyError) as error:
+            self.tell_loss(f"{self.place} cannot be read ({type(error).__name__}: {error})")
+            return otherwise
+
+    def of(self, thing: Any) -> Any:
+        """Return the attribute of this name of an object; None if it has none, which the listeners are told."""
+        for name in map(_last, self.places):
+            if hasattr(thing, name):
+                return getattr(thing, name)
+        self.tell_loss(f"{self.place} is missing")
+        return None
+
+    def replace(self, read: Callable[[Arguments], Facts], around: Callable[[Facts, Call], Any]) -> Callable[[], None]:
+        """Call `around(read(arguments), go_on)` in the place of this function; return a function that ends this.
+
+        `arguments` has the call's arguments by name; `go_on()` calls the original with them as they are then. Without
+        the function nothing is replaced. A call without the needed parameters, or with arguments that `read` does not
+        understand, goes to the original, so that torch never sees an error of this tool. The end leaves a later
+        replacement by the script in place.
+        """
+        found, place = self._object(load=True), self.place
+        original: Callable[..., Any] = getattr(found, "__func__", found)
+        signature = _signature(original)
+        if signature is None:
+            self.tell_loss(f"{place} {'is missing' if found is _ABSENT else 'has no signature'}")
+            return lambda: None
+        owner, name = _owner(place), _last(place)
+        static = inspect.getattr_static(owner, name)
+        has_ended = False
+
+        @functools.wraps(original)
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            call = None
+            if not has_ended:
+                with contextlib.suppress(TypeError):
+                    call = signature.bind(*args, **kwargs)
+            if call is None:
+                return original(*args, **kwargs)  # which raises if the arguments do not fit
+            call.apply_defaults()
+            if missing := [name for name in self.parameters if name not in call.arguments]:
+                self.tell_loss(f"{place} has no parameter {', '.join(missing)}")
+                return original(*args, **kwargs)
+            facts = self.read(lambda: read(call.arguments), _ABSENT)
+            if facts is _ABSENT:
+                return original(*args, **kwargs)
+            return around(facts, lambda: original(*call.args, **call.kwargs))
+
+        is_bound_otherwise = isinstance(static, (staticmethod, classmethod))
+        installed = type(static)(replacement) if is_bound_otherwise else replacement
+        setattr(owner, name, installed)
+
+        def end() -> None:
+            nonlocal has_ended
+            has_ended = True
+            if inspect.getattr_static(owner, name, None) is installed:
+                setattr(owner, name, static)
+
+        return end
+
+
+def ending_all(*ends: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that calls all of these, in their order."""
+
+    def end() -> None:
+        for each in ends:
+            each()
+
+    return end
+
+
+def _signature(function: Any) -> inspect.Signature | None:
+    """Return the signature of a function; None if it has none, as some built-in functions."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def _last(place: str) -> str:
+    return place.rpartition(".")[2].rpartition(":")[2]
+
+
+def _owner(place: str) -> Any:
+    """Return the module or class that has the name, or None."""
+    module, _, name = place.partition(":")
+    owner: Any = sys.modules.get(module)
+    for part in name.split(".")[:-1]:
+        owner = getattr(owner, part, None)
+    return owner
+
+
+def _find(place: str, *, load: bool) -> Any:
+    """Return the object of this name, or `_ABSENT`. A module that cannot be imported has no names."""
+    module = place.partition(":")[0]
+    try:
+        if load and module not in sys.modules:
+            importlib.import_module(module)
+        owner, name = _owner(place), _last(place)
+        found = _ABSENT if owner is None else getattr(owner, name, _ABSENT)
+    except Exception:  # noqa: BLE001 - a module of torch that lacks what it needs itself
+        return _ABSENT
+    return _OF_OBJECTS if found is _ABSENT and isinstance(owner, type) and _is_set_in(owner, name) else found
+
+
+def _is_set_in(kind: type, name: str) -> bool:
+    """Whether a method of the class sets this attribute of its objects."""
+    members = (member for each in kind.__mro__ for member in vars(each).values() if inspect.isfunction(member))
+    codes = (inspect.unwrap(member).__code__ for member in members)
+    steps = (step for code in codes if name in code.co_names for step in dis.get_instructions(code))
+    return any((step.opname, step.argval) == ("STORE_ATTR", name) for step in steps)
+
+
+_interfaces: list[Interface] = []
+
+
+def stands_on(*places: str, loses: str, parameters: tuple[str, ...] = ()) -> Interface:
+    """Declare a private interface: `module:qualified.name`, the newest release's first where releases differ."""
+    interface = Interface(places, loses, parameters)
+    _interfaces.append(interface)
+    return interface
+
+
+def interfaces() -> tuple[Interface, ...]:
+    """Return all declared interfaces."""
+    return tuple(_interfaces)
+
+
+def missing_altogether() -> list[str]:
+    """Return the indispensable names that this torch lacks, of loaded modules."""
+    needed = (interface for interface in _interfaces if interface.loses == EVERYTHING)
+    return [
+        interface.place for interface in needed if interface.state() in (InterfaceState.MISSING, InterfaceState.CHANGED)
+    ]
+
+
+def look() -> None:
+    """Look for the interfaces in the modules that are loaded, and remember which are missing or changed."""
+    for interface in _interfaces:
+        state = interface.state()
+        if state in (InterfaceState.MISSING, InterfaceState.CHANGED):
+            interface.tell_loss(f"{interface.place} is {state.value}")
+
+
+Listener = Callable[[str], object]
+
+
+@dataclass
+class _Losses:
+    sentences: dict[object, str] = field(default_factory=dict)  # by what is lost; by themselves from other processes
+    listeners: list[Listener] = field(default_factory=list)
+
+
+_current = _Losses()
+
+
+@contextlib.contextmanager
+def losses_of_a_run() -> Iterator[None]:
+    """Begin without losses and listeners, and restore the earlier ones afterwards."""
+    global _current
+    before, _current = _current, _Losses()
+    try:
+        yield
+    finally:
+        _current = before
+
+
+def on_loss(listener: Listener) -> None:
+    """Call `listener(sentence)` for each known loss, and for each later one."""
+    for sentence in losses():
+        listener(sentence)
+    _current.listeners.append(listener)
+
+
+def lose(what: object, sentence: str) -> None:
+    """Tell the listeners, once, that an interface cannot be used."""
+    if what not in _current.sentences:
+        _current.sentences[what] = sentence
+        for listener in _current.listeners:
+            listener(sentence)
+
+
+def heard(sentence: str) -> None:
+    """Remember what another process has lost."""
+    if sentence not in losses():
+        _current.sentences[sentence] = sentence
+
+
+def losses() -> list[str]:
+    """Return a sentence for each interface that was needed, or looked for, and cannot be used."""
+    return list(_current.sentences.values())

@@ -1,0 +1,274 @@
+"""AOTAutograd: its calls of a backend's compilers and of compiled graphs."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+from torch._C import _DisableAutocast
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from minifier.data.torch_names import BACKWARD_ARGUMENTS, RUNS_BACKWARD
+from minifier.torch_side.interfaces import AOT, TRAINING, Arguments, Interface, ending_all, stands_on
+
+# Imported on demand, as this takes a fifth of a second.
+_AOT_AUTOGRAD = stands_on("torch._functorch.aot_autograd:aot_module_simplified", loses=AOT)
+_TRAINING = stands_on(
+    "torch._functorch._aot_autograd.graph_compile:aot_stage2_autograd",
+    "torch._functorch.aot_autograd:aot_dispatch_autograd",  # in torch 2.8
+    loses=AOT,
+)
+_INFERENCE = stands_on(
+    "torch._functorch._aot_autograd.graph_compile:aot_stage2_inference",
+    "torch._functorch.aot_autograd:aot_dispatch_base",
+    loses=AOT,
+)
+_FORWARD_AND_BACKWARD = ("fw_compiler", "bw_compiler")
+_FOR_INFERENCE = ("inference_compiler",)
+
+Compiler = Callable[..., Any]
+# Called with the compilers of one graph, and a function that compiles it with those that it is given.
+Training = Callable[[Compiler, Compiler, Callable[[Compiler, Compiler], Any]], Any]
+Inference = Callable[[Compiler, Callable[[Compiler], Any]], Any]
+
+# Imported on demand, as this takes a fifth of a second.
+_CALL_COMPILED = stands_on(
+    "torch._functorch._aot_autograd.runtime_wrappers:call_func_at_runtime_with_args",
+    loses=AOT,
+    parameters=("f", "args"),
+)
+_CACHE_LOOKUP = stands_on(
+    "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCache._lookup", loses=AOT, parameters=("key",)
+)
+_DONATED_BUFFERS = stands_on(
+    "torch._functorch.config:donated_buffer", loses="comparisons of gradients whose graph the script retains"
+)
+_PLACES_OF_ENGINE = [
+    stands_on(f"{module}:_engine_run_backward", loses=TRAINING, parameters=("t_outputs",))
+    for module in ("torch.autograd.graph", "torch.autograd")
+]
+
+FORWARD, BACKWARD, INFERENCE = "aot-forward", "aot-backward", "aot-inference"
+
+Call = Callable[[], Any]
+OnCompile = Callable[[Any, str, torch.fx.GraphModule, Sequence[Any], Call], Any]
+OnRun = Callable[[Any, list[Any], Call], Any]
+
+
+class _ByIdentity:
+    """A mapping by the identity of its keys, with weak references to keys whose type allows them."""
+
+    def __init__(self) -> None:
+        self._items: dict[int, tuple[Callable[[], Any], Any]] = {}
+
+    def add(self, key: Any, value: Any) -> None:
+        key_id = id(key)
+        try:
+            reference: Callable[[], Any] = weakref.ref(key, lambda _: self._items.pop(key_id, None))
+        except TypeError:
+            reference = lambda: key  # noqa: E731 - the type of a weak reference
+        self._items[key_id] = reference, value
+
+    def get(self, key: Any) -> Any:
+        reference, value = self._items.get(id(key), (None, None))
+        return value if reference is not None and reference() is key else None
+
+
+def observe_aot_compilers(
+    begin: Callable[[], Any], on_compile: OnCompile, on_run: OnRun | None = None
+) -> Callable[[], None]:
+    """Wrap AOTAutograd's calls of compilers and of compiled backward graphs.
+
+    `on_compile(token, part, graph_module, example_inputs, call)` wraps each call of a compiler. `part` is FORWARD or
+    BACKWARD for a training graph, or INFERENCE. `on_run(token, args, call)` wraps each call of a compiled backward
+    whose token is not None. Both must return the result of `call()`. `token` is the result of `begin()`, which is
+    called when AOTAutograd has traced the graph. The backward graph may be compiled much later, on demand.
+
+    Compiled code is not kept alive. With `on_run`, AOTAutograd's cache on disk is only read for graphs compiled since.
+    The graph of a backward from another process's cache is unknown. The compilers' own caches still save time.
+
+    Return a function that ends this. Observers must end in reverse order.
+    """
+    backwards = _ByIdentity()
+
+    def observed(token: Any, part: str, compiler: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(compiler, updated=())
+        def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+            compiled = on_compile(token, part, gm, inputs, lambda: compiler(gm, inputs, *args, **kwargs))
+            if part == BACKWARD and token is not None:
+                backwards.add(compiled, token)
+            return compiled
+
+        return compile_part
+
+    def training(forward: Any, backward: Any, go_on: Callable[..., Any]) -> Any:
+        token = begin()
+        return go_on(observed(token, FORWARD, forward), observed(token, BACKWARD, backward))
+
+    end = replace_stages(training, lambda compiler, go_on: go_on(observed(begin(), INFERENCE, compiler)))
+    if on_run is None:
+        return end
+
+    def read_call(call: Arguments) -> tuple[Any, Any]:
+        return backwards.get(call["f"]), call["args"]
+
+    def call_compiled_part(read: tuple[Any, Any], go_on: Call) -> Any:
+        token, args = read
+        return go_on() if token is None else on_run(token, args, go_on)
+
+    compiled_here: set[Any] = set()  # a graph that is not found is compiled
+
+    def look_up(key: Any, go_on: Call) -> Any:
+        if key in compiled_here:
+            return go_on()
+        compiled_here.add(key)
+        return None
+
+    found_again = _CACHE_LOOKUP.replace(lambda call: call["key"], look_up)
+    return ending_all(end, _CALL_COMPILED.replace(read_call, call_compiled_part), found_again)
+
+
+def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:
+    """Call `note(roots)` before each backward pass of this process, from now on.
+
+    The roots are the tensors or gradient edges at which the pass begins.
+    """
+
+    def run(roots: Sequence[Any], go_on: Call) -> Any:
+        note(roots)
+        return go_on()
+
+    for place in _PLACES_OF_ENGINE:
+        place.replace(lambda call: call["t_outputs"], run)
+
+
+def backward_arguments() -> list[Any] | None:
+    """Return the real saved tensors and tangents of the backward pass that calls this code; None in other code.
+
+    A backward graph is compiled on demand with fake tensors; the real ones are in an outer frame.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == RUNS_BACKWARD[1]:
+            arguments = frame.f_locals.get(BACKWARD_ARGUMENTS)
+            return list(arguments) if isinstance(arguments, list) else None
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+class _LeaveBackend(BaseException):
+    """Leaves the backend with a result. A BaseException, since a backend may catch every Exception."""
+
+
+class NoCompiler(Exception):
+    """The backend did not hand any compiler to AOTAutograd."""
+
+
+def with_aot_compiler(call_backend: Call, part: str, work: Callable[[Callable[..., Any]], Any]) -> Any:
+    """Return `work(compiler)`, called when the backend hands its compilers to AOTAutograd.
+
+    The options and configuration that the backend sets for them are then in place. `call_backend` calls the backend on
+    some small graph. `part` is BACKWARD or FORWARD; the latter may be the compiler for training or for inference,
+    depending on that graph. Raises NoCompiler if the backend does not use AOTAutograd on that graph.
+    """
+
+    def training(forward: Any, backward: Any, _go_on: Any) -> Any:
+        with unset_fake_temporarily():
+            raise _LeaveBackend(work(backward if part == BACKWARD else forward))
+
+    def inference(compiler: Any, _go_on: Any) -> Any:
+        if part == BACKWARD:
+            raise NoCompiler("the backend compiles for inference where a training graph was expected")
+        with unset_fake_temporarily():
+            raise _LeaveBackend(work(compiler))
+
+    end = replace_stages(training, inference)
+    try:
+        call_backend()
+    except _LeaveBackend as exit_:
+        return exit_.args[0]
+    finally:
+        end()
+    raise NoCompiler("the backend did not hand any compiler to AOTAutograd")
+
+
+def copied_graph(gm: torch.fx.GraphModule) -> torch.fx.Graph:
+    """Return a copy of the module's graph, since a compiler may change its argument."""
+    copied = torch.fx.Graph()
+    copied.output(copied.graph_copy(gm.graph, {}))
+    return copied
+
+
+@contextmanager
+def as_aot_calls_backward() -> Iterator[None]:
+    """Enter AOTAutograd's context for compiling a backward graph: neither grad mode nor autocast."""
+    with torch.no_grad(), _DisableAutocast():
+        yield
+
+
+def call_compiled(compiled: Any, args: Sequence[Any]) -> Any:
+    """Call a compiled graph like AOTAutograd: with a list for boxed calls."""
+    with as_aot_calls_backward():
+        return compiled(list(args)) if getattr(compiled, "_boxed_call", False) else compiled(*args)
+
+
+def without_donated_buffers() -> AbstractContextManager[Any]:
+    """Let backward passes retain their graph, though their compiled code could reuse the memory of saved tensors."""
+    return _DONATED_BUFFERS.patched(False)
+
+
+def _compilers_of(call: Arguments, names: tuple[str, ...]) -> tuple[list[Any], Callable[..., None]] | None:
+    """Return the compilers of a call and a function that replaces them; None if they are nowhere in its arguments.
+
+    They are arguments since torch 2.13, and attributes of the configuration before: of an argument, or of an argument's
+    attribute. Without a compiler for inference, AOTAutograd takes the one for training. A configuration that cannot be
+    written raises AttributeError.
+    """
+    if all(name in call for name in names):
+        return [call[name] for name in names], lambda *given: call.update(zip(names, given, strict=True))
+    config: Any = call.get("aot_config", getattr(call.get("aot_state"), "aot_config", None))
+    if not all(hasattr(config, name) for name in names):
+        return None
+
+    def replace(*given: Compiler) -> None:
+        for name, compiler in zip(names, given, strict=True):
+            setattr(config, name, compiler)
+
+    compilers = [getattr(config, name) or config.fw_compiler for name in names]
+    replace(*compilers)
+    return compilers, replace
+
+
+def _replace(interface: Interface, names: tuple[str, ...], stage: Callable[..., Any]) -> Callable[[], None]:
+    """Call `stage` in the place of a function of AOTAutograd. A call that is not understood goes to the original."""
+
+    def compile_graph(found: tuple[list[Any], Callable[..., None]] | None, go_on: Callable[[], Any]) -> Any:
+        if found is None:
+            interface.tell_loss(f"the arguments of {interface.place} hold no compilers")
+            return go_on()
+        compilers, replace = found
+
+        def go_on_with(*given: Compiler) -> Any:
+            replace(*given)
+            return go_on()
+
+        return stage(*compilers, go_on_with)
+
+    return interface.replace(lambda call: _compilers_of(call, names), compile_graph)
+
+
+def replace_stages(training: Training, inference: Inference) -> Callable[[], None]:
+    """Call `training` or `inference` in the place of AOTAutograd's functions that compile a traced graph.
+
+    Return a function that ends this; the last replacement has to end first.
+    """
+    _AOT_AUTOGRAD.find()  # its parts import each other
+    return ending_all(
+        _replace(_TRAINING, _FORWARD_AND_BACKWARD, training),
+        _replace(_INFERENCE, _FOR_INFERENCE, inference),
+    )

@@ -1,0 +1,441 @@
+"""Dynamo: its calls of backends and wrappers around them, its failures while tracing, its caches."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import inspect
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import _TorchCompileInductorWrapper, _TorchCompileWrapper
+from torch._dynamo.exc import (
+    BackendCompilerFailed,
+    RestartAnalysis,
+    SkipFrame,
+    TensorifyScalarRestartAnalysis,
+    Unsupported,
+)
+from torch._dynamo.output_graph import FakeRootModule, OutputGraph
+from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.fx.node import map_arg
+
+from minifier.data.torch_names import LAZY_FORWARD, WRAPPED_BACKEND, WRAPPED_CALLABLE
+from minifier.torch_side.interfaces import (
+    EVERYTHING,
+    GRAPHS,
+    OPTIONS,
+    TORCH,
+    TRACING,
+    Arguments,
+    InterfaceState,
+    ending_all,
+    stands_on,
+)
+from minifier.torch_side.torch_private.inductor import INDUCTOR
+
+# A checkpoint raises it to end a call: it has recomputed enough.
+_STOP_RECOMPUTATION = stands_on(
+    "torch.utils.checkpoint:_StopRecomputationError",
+    loses="the end of a checkpoint's recomputation: it counts as a failure",
+)
+_CALL_COMPILER = stands_on(
+    "torch._dynamo.output_graph:OutputGraph.call_user_compiler",
+    loses=GRAPHS,
+    parameters=("self", "gm", "example_inputs"),
+)
+_COMPILER = stands_on("torch._dynamo.output_graph:OutputGraph.compiler_fn", loses=GRAPHS)
+_LAZY_CODE = stands_on(
+    "torch.fx._lazy_graph_module:_LazyGraphModule.force_recompile",
+    loses="compiled functions as Dynamo takes them, where a backend returns a graph module's forward",
+)
+_INDUCTOR_INIT = stands_on(
+    "torch:_TorchCompileInductorWrapper.__init__", loses=OPTIONS, parameters=("self", "mode", "options")
+)
+_INDUCTOR_CONFIG = stands_on("torch:_TorchCompileInductorWrapper.config", loses=OPTIONS)
+_INDUCTOR_DYNAMIC = stands_on("torch:_TorchCompileInductorWrapper.dynamic", loses=OPTIONS)
+_FUNCTION = stands_on("torch:_TorchCompileWrapper.compiler_fn", loses=GRAPHS)
+_INIT = stands_on("torch:_TorchCompileWrapper.__init__", loses=OPTIONS, parameters=("self", "backend"))
+_NAME = stands_on("torch:_TorchCompileWrapper.compiler_name", loses=OPTIONS)
+_KEYWORDS = stands_on("torch:_TorchCompileWrapper.kwargs", loses=OPTIONS)
+_DYNAMIC = stands_on("torch:_TorchCompileWrapper.dynamic", loses=OPTIONS)
+_WRAPPERS = [
+    stands_on("torch:_TorchCompileInductorWrapper", loses=EVERYTHING, parameters=("mode", "options", "dynamic")),
+    stands_on("torch:_TorchCompileWrapper", loses=EVERYTHING, parameters=("backend", "mode", "options", "dynamic")),
+]
+_DDP_OPTIMIZER = stands_on(
+    "torch._dynamo.backends.distributed:DDPOptimizer", loses="the backend of a module in DistributedDataParallel"
+)
+_DDP_BACKEND = stands_on(
+    "torch._dynamo.backends.distributed:DDPOptimizer.backend_compile_fn", loses=_DDP_OPTIMIZER.loses
+)
+_COMPILERS = "the compilers of a backend that the script makes with aot_autograd(...)"
+_AOT_BACKEND = stands_on("torch._dynamo.backends.common:AotAutograd", loses=_COMPILERS)
+_AOT_KEYWORDS = stands_on("torch._dynamo.backends.common:AotAutograd.kwargs", loses=_COMPILERS)
+# The attribute in which Dynamo's wrappers keep the backend.
+_WRAPPED = WRAPPED_BACKEND if TORCH >= (2, 9) else WRAPPED_CALLABLE
+
+# torch.compile's wrappers around backends, which pass on mode= and options=; untyped in torch.
+_INDUCTOR_WRAPPER: Callable[..., Any] = _TorchCompileInductorWrapper
+_BACKEND_WRAPPER: Callable[..., Any] = _TorchCompileWrapper
+
+# Raised inside a backend to make Dynamo trace again or skip the frame; not failures.
+_PROTOCOL: tuple[type[BaseException], ...] = (
+    RestartAnalysis,
+    SkipFrame,
+    TensorifyScalarRestartAnalysis,
+    Unsupported,
+    KeyboardInterrupt,
+    *filter(None, [_STOP_RECOMPUTATION.find()]),
+)
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether an exception from a backend call is a failure, not part of torch's own protocol."""
+    return not isinstance(error, _PROTOCOL)
+
+
+def backend_error(error: BaseException) -> BaseException:
+    """Return the backend's exception without Dynamo's wrapper."""
+    return getattr(error, "inner_exception", error) if isinstance(error, BackendCompilerFailed) else error
+
+
+Call = Callable[[], Callable[..., Any]]
+Observe = Callable[[Any, torch.fx.GraphModule, Sequence[Any], Call], Callable[..., Any]]
+
+
+def observe_backend_calls(observe: Observe) -> Callable[[], None]:
+    """Wrap every backend call of this process in `observe(compiler_fn, graph_module, example_inputs, call)`.
+
+    `observe` must call `call()` and return its result, perhaps wrapped. Return a function that ends this. Observers
+    must end in reverse order.
+    """
+
+    def read_call(call: Arguments) -> tuple[Any, torch.fx.GraphModule, Sequence[Any]]:
+        return call["self"].compiler_fn, call["gm"], call["example_inputs"]
+
+    def call_compiler(read: tuple[Any, torch.fx.GraphModule, Sequence[Any]], go_on: Call) -> Any:
+        return observe(*read, lambda: as_dynamo_takes(go_on()))
+
+    def init(call: Arguments, go_on: Call) -> None:
+        mode, options = call["mode"], call["options"]
+        go_on()  # which refuses bad options
+        asked = mode, options.copy() if isinstance(options, dict) and options else None
+        _INDUCTOR_INIT.read(lambda: setattr(call["self"], "minify_asked", asked))
+
+    return ending_all(_CALL_COMPILER.replace(read_call, call_compiler), _INDUCTOR_INIT.replace(dict, init))
+
+
+def note_at_compile(read: Callable[[Any], Any]) -> Callable[[], None]:
+    """Call `read(backend)` at each call of torch.compile with another backend than inductor.
+
+    Return a function that ends this. `read` must not raise; what it returns is the backend's `AskedBackend.noted`.
+    """
+
+    def init(call: Arguments, go_on: Call) -> None:
+        go_on()
+        call["self"].minify_noted = read(call["backend"])
+
+    return _INIT.replace(dict, init)
+
+
+def as_dynamo_takes(compiled: Any) -> Any:
+    """Return what Dynamo calls in place of a backend's result: of a graph module whose code is not yet written, as
+    `gm.forward` is if the backend calls `gm.recompile()`, the method after its code was written.
+
+    Source: torch._dynamo.output_graph, at the end of compile_and_call_fx_graph.
+    """
+    module = getattr(compiled, "__self__", None)
+    if not isinstance(module, _LazyGraphModule) or compiled.__name__ != LAZY_FORWARD:
+        return compiled
+    if (write_code := _LAZY_CODE.find()) is None:
+        return compiled
+    write_code(module)
+    return module.forward
+
+
+@dataclass(frozen=True)
+class AskedBackend:
+    """The arguments of torch.compile: a backend's callable and name, mode, options and dynamic.
+
+    `function` is None for inductor, which torch.compile knows by its name alone. `note_at_compile` has read `noted`.
+    """
+
+    function: Any
+    name: str
+    mode: str | None = None
+    options: dict[str, Any] | None = None
+    dynamic: bool | None = None
+    noted: Any = None
+
+
+def asked_backend(compiler_fn: Any) -> AskedBackend:
+    """Remove Dynamo's wrappers from a compiler function."""
+    while hasattr(compiler_fn, _WRAPPED):
+        compiler_fn = getattr(compiler_fn, _WRAPPED)
+    if (split := _of_ddp(compiler_fn)) is not None:
+        return asked_backend(split)
+    if isinstance(compiler_fn, _TorchCompileInductorWrapper):
+        mode, options = getattr(compiler_fn, "minify_asked", None) or (None, _INDUCTOR_CONFIG.of(compiler_fn) or None)
+        return AskedBackend(None, INDUCTOR, mode, options, _INDUCTOR_DYNAMIC.of(compiler_fn))
+    if isinstance(compiler_fn, _TorchCompileWrapper):
+        function, keywords = _FUNCTION.of(compiler_fn), _KEYWORDS.of(compiler_fn) or {}
+        name = _NAME.of(compiler_fn)
+        name = _name(function) if name in (None, "", getattr(function, "__name__", None)) else name
+        mode, options, noted = keywords.get("mode"), keywords.get("options"), getattr(compiler_fn, "minify_noted", None)
+        return AskedBackend(function, name, mode, options, _DYNAMIC.of(compiler_fn), noted)
+    return AskedBackend(compiler_fn, _name(compiler_fn))
+
+
+def _of_ddp(compiler_fn: Any) -> Any:
+    """Return the backend that gets the parts of a graph that Dynamo splits for DistributedDataParallel; or None."""
+    if _DDP_OPTIMIZER.state() is InterfaceState.NOT_LOADED or (kind := _DDP_OPTIMIZER.find()) is None:
+        return None
+    optimizer = getattr(compiler_fn, "__self__", None)
+    return _DDP_BACKEND.of(optimizer) if isinstance(optimizer, kind) else None
+
+
+def _name(backend: Any) -> str:
+    """Return a function's name, a method's with its class, or that of an object's class."""
+    if isinstance(backend, types.MethodType):
+        owner = backend.__self__ if isinstance(backend.__self__, type) else type(backend.__self__)
+        return f"{owner.__name__}.{backend.__name__}"
+    return str(getattr(backend, "__name__", type(backend).__name__))
+
+
+def compiler_for(backend: Any, mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Any:
+    """Return the callable `(graph_module, example_inputs) -> compiled` that torch.compile would hand to Dynamo."""
+    if backend == "inductor":
+        return _INDUCTOR_WRAPPER(mode, options, dynamic)
+    return _BACKEND_WRAPPER(backend, mode, options, dynamic)
+
+
+def aot_autograd_arguments(backend: Any) -> dict[str, Any] | None:
+    """Return the keyword arguments of the call `aot_autograd(...)` that made this backend, or None."""
+    if _AOT_BACKEND.state() is InterfaceState.NOT_LOADED or (kind := _AOT_BACKEND.find()) is None:
+        return None
+    return dict(_AOT_KEYWORDS.of(backend) or {}) if isinstance(backend, kind) else None
+
+
+_COMPILED_CALL = stands_on("torch.nn.modules.module:Module._compiled_call_impl", loses="modules compiled where called")
+
+
+class _CompiledCall:
+    """The attribute in which a module keeps what `Module.compile` made of it, made at the first call and kept for good.
+
+    During a call, the modules that it reaches have none: they are part of its graphs, or of what a backend made of
+    these.
+    """
+
+    def __init__(self, compile_module: Callable[[torch.nn.Module], Any]) -> None:
+        self._compile_module = compile_module
+        self._compiled: dict[torch.nn.Module, Any] = {}
+        self._calls = threading.local()
+
+    def __get__(self, module: torch.nn.Module | None, owner: type | None = None) -> Any:
+        if module is None or torch.compiler.is_compiling() or isinstance(module, torch.jit.ScriptModule):
+            return None
+        if getattr(self._calls, "began", False):
+            return None
+        if module not in self._compiled:
+            self._compiled[module] = self._compile_module(module)
+        return functools.partial(self._call, self._compiled[module])
+
+    def _call(self, compiled: Any, *args: Any, **keywords: Any) -> Any:
+        self._calls.began = True
+        try:
+            return compiled(*args, **keywords)
+        finally:
+            self._calls.began = False
+
+
+def compile_module_calls(compile_module: Callable[[torch.nn.Module], Any]) -> Callable[[], None]:
+    """Compile each module that is called from outside of modules; return a function that ends this.
+
+    A module on which `compile` was called stays as it is.
+    """
+    before = _COMPILED_CALL.find()
+    _COMPILED_CALL.assign(_CompiledCall(compile_module))
+    return lambda: _COMPILED_CALL.assign(before)
+
+
+_RUN = stands_on("torch._dynamo.symbolic_convert:InstructionTranslator.run", loses=TRACING, parameters=("self",))
+for _attribute in ("cleanup", "example_inputs", "graph", "nn_modules"):
+    stands_on(f"torch._dynamo.output_graph:OutputGraph.{_attribute}", loses=TRACING)
+_RUN_NODE = stands_on("torch._dynamo.utils:run_node", loses=TRACING, parameters=("node",))
+_FAILING_OP = "_minify_failing_op"  # of an exception: the op that raised it
+
+
+@dataclass(frozen=True, slots=True)
+class TracedGraph:
+    """Dynamo's trace of a frame: the graph up to its last op, and the graph's inputs."""
+
+    module: torch.fx.GraphModule
+    inputs: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Op:
+    """A node, and its arguments before torch erased the node: an erased node has none."""
+
+    node: torch.fx.Node
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+FindGraph = Callable[[], "TracedGraph | None"]
+
+
+def observe_tracing(observe: Callable[[Any, FindGraph], None]) -> None:
+    """Call `observe(compiler_fn, find_graph)` when Dynamo raises an exception while tracing a frame of this process.
+
+    `find_graph()` returns the graph whose only output is the op at which Dynamo failed; None if no op failed. The
+    exception propagates unchanged. `observe` must not raise.
+    """
+
+    def run_node(op: _Op, go_on: Callable[[], Any]) -> Any:
+        try:
+            return go_on()
+        except BaseException as error:
+            vars(error).setdefault(_FAILING_OP, op)
+            raise
+
+    _RUN.replace(lambda call: _before_cleanup(call["self"].output, observe), lambda _, go_on: go_on())
+    _RUN_NODE.replace(lambda call: _Op(call["node"], call["node"].args, call["node"].kwargs), run_node)
+
+
+def _before_cleanup(output: OutputGraph, observe: Callable[[Any, FindGraph], None]) -> None:
+    """Call `observe` after a failed trace, before Dynamo's cleanup removes the graph's inputs."""
+    handled = sys.exc_info()[1]  # the script may compile within `except`
+    cleanup, compiler = output.cleanup, output.compiler_fn
+
+    def observed_cleanup(*args: Any, **kwargs: Any) -> Any:
+        vars(output).pop("cleanup", None)
+        error = sys.exc_info()[1]
+        if error is not None and error is not handled and not isinstance(error, (RestartAnalysis, SkipFrame)):
+            observe(compiler, lambda: _up_to_failing_op(output, error))
+        return cleanup(*args, **kwargs)
+
+    vars(output)["cleanup"] = observed_cleanup
+
+
+def _up_to_failing_op(output: OutputGraph, error: BaseException) -> TracedGraph | None:
+    """Return a copy of the traced graph, with the op at which Dynamo failed as its last node; None if no op failed."""
+    graph = torch.fx.Graph()
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    graph.graph_copy(output.graph, copies)
+    last = _erased_op(output, error, graph, copies) or _op_without_value(output, copies)
+    if last is None:
+        return None
+    graph.output((last,))
+    return TracedGraph(torch.fx.GraphModule(FakeRootModule(output.nn_modules), graph), output.example_inputs())
+
+
+def _op_without_value(output: OutputGraph, copies: dict[torch.fx.Node, torch.fx.Node]) -> torch.fx.Node | None:
+    """Return the copy of the graph's last node if it is an op without an example value."""
+    nodes = list(output.graph.nodes)
+    if not nodes or not nodes[-1].op.startswith("call_") or "example_value" in nodes[-1].meta:
+        return None
+    return copies[nodes[-1]]
+
+
+def _erased_op(
+    output: OutputGraph, error: BaseException, graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]
+) -> torch.fx.Node | None:
+    """Append a copy of the op that raised `error`, and return it; None if the op was not erased from Dynamo's graph.
+
+    torch 2.14 erases it: the script may catch the exception.
+    """
+    op = next((found for link in _chain(error) if (found := vars(link).get(_FAILING_OP))), None)
+    if op is None or op.node.graph is not output.graph or op.node in copies:
+        return None
+    copy = graph.node_copy(op.node)
+    copy.args, copy.kwargs = map_arg((op.args, op.kwargs), copies.__getitem__)
+    return copy
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, and those during whose handling it was raised."""
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+_LOSES = "Dynamo's caches as they were before `minifier.minify` and `minifier.check`"
+_CODES = stands_on("torch._dynamo.convert_frame:input_codes", loses=_LOSES)
+_ENTRIES = stands_on("torch._dynamo.eval_frame:_debug_get_cache_entry_list", loses=_LOSES, parameters=("code",))
+_DELETED = stands_on("torch._dynamo.guards:DeletedGuardManagerWrapper", loses=_LOSES)
+_COMPILER_OF_ENTRY = stands_on("torch._C._dynamo.eval_frame:_CacheEntry.backend", loses=_LOSES)
+_RESET = stands_on("torch._dynamo.eval_frame:reset_code", loses=_LOSES)
+_REMOVAL = stands_on("torch._C._dynamo.eval_frame:_ExtraState.invalidate", loses=_LOSES)
+_SIZES = stands_on("torch._dynamo.pgo:_CODE_STATE", loses=_LOSES)
+
+
+@contextlib.contextmanager
+def dynamo_caches_restored(is_ours: Callable[[Any], bool]) -> Iterator[None]:
+    """Afterwards, remove the compiled code whose compiler function `is_ours` accepts, and forget the seen sizes.
+
+    Code that was compiled by other backends stays, so that nothing of the user's is compiled again. Sizes that Dynamo
+    has seen decide which sizes it makes dynamic later.
+    """
+    sizes = copy.deepcopy(_SIZES.find())
+    try:
+        yield
+    finally:
+        if _SIZES.is_here():
+            _SIZES.assign(sizes)
+        for code in _compiled_codes():
+            _remove_from(code, is_ours)
+
+
+def isolated_compile(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:
+    """Return the function under torch.compile, with limits of recompilation of its own where this torch can do that."""
+    can_isolate = "isolate_recompiles" in inspect.signature(torch.compile).parameters
+    keywords: dict[str, Any] = {"isolate_recompiles": True} if can_isolate else {}
+    compiled: Callable[..., Any] = torch.compile(function, backend=backend, **keywords)
+    return compiled
+
+
+def compiled_entries(code: CodeType) -> int:
+    """Return how many compiled codes Dynamo's cache has for this code, without removed entries."""
+    return len(_entries_of(code))
+
+
+def _compiled_codes() -> list[CodeType]:
+    codes = _CODES.find()
+    references = [] if codes is None else _CODES.read(lambda: list(codes.seen), [])
+    return [code for reference in references if (code := reference()) is not None]
+
+
+def _entries_of(code: CodeType) -> list[Any]:
+    entries = _ENTRIES.find()
+    return [] if entries is None else [entry for entry in entries(code) if _COMPILER_OF_ENTRY.of(entry) is not None]
+
+
+def _remove_from(code: CodeType, is_ours: Callable[[Any], bool]) -> None:
+    """Remove our entries of the cache. Without other entries, forget the code altogether.
+
+    Next to other entries, an entry is removed as Dynamo does it when an object dies that the entry's guards check: it
+    stays, without its code.
+    """
+    entries = _entries_of(code)
+    ours = [entry for entry in entries if is_ours(_COMPILER_OF_ENTRY.of(entry))]
+    reset, deleted = _RESET.find(), _DELETED.find()
+    if ours and len(ours) == len(entries) and reset is not None:
+        reset(code)
+    elif ours and deleted is not None:
+        reason = deleted("compiled by minifier for a look alone")
+        for entry in ours:
+            _REMOVAL.read(functools.partial(_invalidate, entry, reason))
+
+
+def _invalidate(entry: Any, reason: Any) -> None:
+    entry.guard_manager.extra_state.invalidate(entry, reason)

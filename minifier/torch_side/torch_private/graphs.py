@@ -1,0 +1,418 @@
+"""What Dynamo gives a graph for its backend: fake tensors, symbols, sources of placeholders."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._dynamo.output_graph import GraphCompileReason
+from torch._dynamo.source import AttrSource, LocalSource, TensorProperty, TensorPropertySource
+from torch._dynamo.utils import _extract_tensor_dict
+from torch._dynamo.variables.builder import GraphArg
+from torch._guards import CompileContext, CompileId, GlobalContext, Source, TracingContext, compile_context, tracing
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatefulSymbolicContext,
+    compute_unbacked_bindings,
+    constrain_range,
+)
+
+from minifier.data import torch_names as names
+from minifier.data.torch_names import DYNAMIC_MARKS
+from minifier.torch_side.interfaces import EVERYTHING, SYMBOLS, TORCH, stands_on
+
+stands_on("torch:Tensor._base", loses=EVERYTHING)
+stands_on("torch:UntypedStorage._cdata", loses=EVERYTHING)
+stands_on("torch.fx.experimental.symbolic_shapes:ShapeEnv.settings", loses=EVERYTHING)
+_AS_DYNAMO_CALLS = "a setting of Dynamo while a probe calls a backend"
+_SCALARS = stands_on("torch._dynamo.config:capture_scalar_outputs", loses=_AS_DYNAMO_CALLS)
+_SHAPES = stands_on("torch._dynamo.config:capture_dynamic_output_shape_ops", loses=_AS_DYNAMO_CALLS)
+_DATA_POINTERS = stands_on("torch._functorch.config:fake_tensor_allow_unsafe_data_ptr_access", loses=_AS_DYNAMO_CALLS)
+_LAZY_CODE = stands_on("torch._dynamo.config:use_lazy_graph_module", loses=_AS_DYNAMO_CALLS)
+
+_ASKS_FOR_DEVICES = stands_on(
+    "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init",
+    loses="probes that use CUDA, of a graph on the CPU: CUDA's driver starts before they are forked",
+)
+
+COMPILE_ID = CompileId(frame_id=0, frame_compile_id=0)
+# Dynamo compiles in a session since torch 2.13.
+_SESSION = [stands_on("torch.compiler:_compile_session_context", loses=_AS_DYNAMO_CALLS)] if TORCH >= (2, 13) else []
+
+
+@contextlib.contextmanager
+def as_dynamo_calls(
+    fake_mode: FakeTensorMode, inputs: Sequence[object] = (), known: Mapping[int, Any] = MappingProxyType({})
+) -> Iterator[None]:
+    """Enter the tracing context in which Dynamo calls a backend with these inputs of constant sizes.
+
+    `fake_mode` is the mode of the example values. Dynamo calls the backend under another mode with the same shape
+    environment. Without an entry for a tensor, AOTAutograd would treat all of its sizes as symbolic. `known` maps the
+    ids of tensors to existing results of `static_context`.
+    """
+    assert fake_mode.shape_env is not None, "a fake mode of `new_fake_mode`"
+    context = TracingContext(mode_of_call(fake_mode.shape_env))
+    for number, tensor in enumerate(inputs):
+        if isinstance(tensor, torch.Tensor):
+            tensor_context = known.get(id(tensor)) or static_context(tensor, local_source(f"x{number}"))
+            context.tensor_to_context[tensor] = tensor_context
+    with tracing(context), as_dynamo_compiles(context.global_context):
+        yield
+
+
+@contextlib.contextmanager
+def as_dynamo_compiles(context: GlobalContext) -> Iterator[None]:
+    """Enter the state in which Dynamo calls a backend: its compile id, its flag, its note of the global state."""
+    autocast, dtype = torch.is_autocast_enabled, torch.get_autocast_dtype
+    accelerator = torch.accelerator.current_accelerator()
+    device = accelerator.type if accelerator is not None else "cuda"
+    context.global_state.update(
+        grad_enabled=(torch.set_grad_enabled, torch.is_grad_enabled()),
+        autocast_enabled=(functools.partial(torch.set_autocast_enabled, device), autocast(device)),
+        autocast_cpu_enabled=(functools.partial(torch.set_autocast_enabled, "cpu"), autocast("cpu")),
+        autocast_gpu_dtype=(functools.partial(torch.set_autocast_dtype, device), dtype(device)),
+        autocast_cpu_dtype=(functools.partial(torch.set_autocast_dtype, "cpu"), dtype("cpu")),
+        autocast_cache_enabled=(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled()),
+    )
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(compile_context(CompileContext(COMPILE_ID)))
+        for session in filter(None, (each.find() for each in _SESSION)):
+            stack.enter_context(session())
+        yield
+
+
+def mode_of_call(environment: ShapeEnv) -> FakeTensorMode:
+    """Return a fake mode like Dynamo's at a backend call, by Dynamo's present configuration."""
+    environment.settings = replace(
+        environment.settings,
+        allow_scalar_outputs=bool(_SCALARS.find()),
+        allow_dynamic_output_shape_ops=bool(_SHAPES.find()),
+    )
+    return _safe_mode(environment)
+
+
+def _safe_mode(environment: ShapeEnv) -> FakeTensorMode:
+    """Return a fake mode whose tensors raise where their memory is read, as Dynamo's do."""
+    with _DATA_POINTERS.patched(False):
+        return FakeTensorMode(shape_env=environment, export=False)
+
+
+def local_source(name: str) -> Source:
+    """Return Dynamo's source of an input of this name."""
+    return LocalSource(name, is_input=True)
+
+
+def static_context(tensor: torch.Tensor, source: Source) -> Any:
+    """Return the context that declares all sizes of a tensor constant, and those of a view's base."""
+    base = tensor._base
+    return StatefulSymbolicContext(
+        dynamic_sizes=[DimDynamic.STATIC] * tensor.dim(),
+        view_base_context=None if base is None else static_context(base, AttrSource(source, "_base")),
+        tensor_source=source,
+    )
+
+
+def new_fake_mode() -> FakeTensorMode:
+    """Return a fake mode like Dynamo's, with its own shape environment. The mode rejects real inputs."""
+    # Without a list of tracked fakes, torch.export refuses to work inside a backend.
+    return _safe_mode(ShapeEnv(tracked_fakes=[]))
+
+
+@contextlib.contextmanager
+def asking_for_no_device() -> Iterator[None]:
+    """Let the ops of fake tensors on the CPU ask for no device: the question alone keeps forks from using CUDA."""
+    asks = _ASKS_FOR_DEVICES.find()
+    _ASKS_FOR_DEVICES.assign(False)
+    try:
+        yield
+    finally:
+        _ASKS_FOR_DEVICES.assign(asks)
+
+
+def fake_tensor(
+    mode: FakeTensorMode, shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype, device: str, offset: int = 0
+) -> torch.Tensor:
+    """Return a fake tensor. Made directly: the mode's own dispatch takes ten times as long."""
+    empty = torch.empty_strided(tuple(shape), tuple(stride), dtype=dtype, device="meta")
+    if offset:
+        elements = offset + empty.untyped_storage().nbytes() // empty.element_size()
+        empty = torch.empty(elements, dtype=dtype, device="meta").as_strided(tuple(shape), tuple(stride), offset)
+    return FakeTensor(mode, empty, torch.device(device))
+
+
+def graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.GraphModule:
+    """Return a GraphModule like Dynamo's, whose code is generated on demand."""
+    with _use_lazy_graph_module(bool(_LAZY_CODE.find())):
+        return _make_graph_module(root, graph)
+
+
+def as_hint(value: Any) -> Any:
+    """Return the hint of a symbolic number, or None without a hint. Other values are returned unchanged."""
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        node = value.node
+        return node.hint if node.has_hint() else None
+    return value
+
+
+def expression_of(value: Any) -> str | None:
+    """Return the expression of a symbolic number; None for a constant expression, and for other values."""
+    if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return None
+    expression = value.node.expr
+    return str(expression) if expression.free_symbols else None
+
+
+def storage_key(tensor: torch.Tensor) -> object | None:
+    """Return the identity of the tensor's storage, fake or real, or None without a storage."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+def is_fake(values: Any) -> bool:
+    """Whether any of the values is a fake tensor."""
+    return any(isinstance(value, FakeTensor) for value in values)
+
+
+_ENV = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
+_VALUES = stands_on(f"{_ENV}.backed_var_to_val", f"{_ENV}.var_to_val", loses=SYMBOLS)  # the latter up to 2.11
+_RANGES = stands_on(f"{_ENV}.var_to_range", loses=SYMBOLS)
+_DUCKS = stands_on(f"{_ENV}.val_to_var", loses=SYMBOLS)
+_NUMBERS = stands_on(f"{_ENV}._generate_unique_id", loses=SYMBOLS)
+_USED_NUMBERS = stands_on(f"{_ENV}.unique_ids", loses=SYMBOLS)
+_STATIC = stands_on(
+    "torch._dynamo.config:assume_static_by_default", loses="whether a script compiles with dynamic=True"
+)
+_MARK_STATIC = stands_on("torch._dynamo:mark_static", loses="which sizes of a probe's inputs are fixed")
+
+Facts = tuple[str, int | float | None, int | None, int | None]  # name, hint, lower and upper bound
+
+
+def marked_dims(tensor: torch.Tensor) -> frozenset[int]:
+    """Return the dimensions marked by torch._dynamo.mark_dynamic, maybe_mark_dynamic or mark_unbacked."""
+    return frozenset(dim for name in DYNAMIC_MARKS for dim in getattr(tensor, name, ()))
+
+
+def mark_static(tensor: torch.Tensor, dims: Sequence[int]) -> None:
+    """Let Dynamo keep these dimensions fixed, also with `dynamic=True`."""
+    if _MARK_STATIC.is_here():
+        _MARK_STATIC.find()(tensor, list(dims))
+
+
+def assumes_dynamic() -> bool:
+    """Whether Dynamo currently treats every size as symbolic, like with `dynamic=True`."""
+    return _STATIC.is_here() and not _STATIC.find()
+
+
+def _bound(value: Any) -> int | None:
+    return int(value) if getattr(value, "is_Integer", False) else None
+
+
+def symbols_of(values: Sequence[Any]) -> list[Facts]:
+    """Return the name, hint, lower and upper bound of each symbol in these example values."""
+    facts: dict[str, Facts] = {}
+    for value in values:
+        numbers = [*value.shape, *value.stride()] if isinstance(value, torch.Tensor) else [value]
+        for number in numbers:
+            if not isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                continue
+            env = number.node.shape_env
+            for symbol in sorted(number.node.expr.free_symbols, key=str):
+                backed = (_VALUES.of(env) or {}).get(symbol)
+                hint = None if backed is None else float(backed) if backed.is_Float else int(backed)
+                bounds = (_RANGES.of(env) or {}).get(symbol)
+                low, high = (None, None) if bounds is None else (_bound(bounds.lower), _bound(bounds.upper))
+                facts.setdefault(str(symbol), (str(symbol), hint, low, high))
+    return list(facts.values())
+
+
+class _Named(ShapeEnv):
+    """A shape environment whose next symbol gets the given number."""
+
+    next_number: int | None = None
+
+    def _generate_unique_id(self, *args: Any, **kwargs: Any) -> int:
+        number, self.next_number = self.next_number, None
+        used = _USED_NUMBERS.of(self)
+        if number is None or used is None or number in used:
+            return super()._generate_unique_id(*args, **kwargs)
+        used.add(number)
+        return number
+
+
+class SymbolicSizes:
+    """Symbols and fake tensors of a graph, as AOTAutograd hands them to a compiler."""
+
+    def __init__(self) -> None:
+        self.env = _Named(tracked_fakes=[])  # torch.export needs the list, if a backend exports
+        # A graph may hold real tensors, which become fake on first use.
+        self.mode = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
+
+    def size(self, name: str, hint: int, *, duck: bool, low: int | None = None, high: int | None = None) -> Any:
+        """Return a symbol for a size. With `duck`, strides of the same value become this symbol, too."""
+        self._call_next(name)
+        symbol = self.env.create_symbol(hint, LocalSource(name), DimDynamic.DYNAMIC)
+        if duck:
+            known = _DUCKS.of(self.env)
+            (known if known is not None else {}).setdefault(hint, symbol)
+        return self._bounded(self.env.create_symintnode(symbol, hint=hint), low, high)
+
+    def number(self, name: str, hint: int, low: int | None = None, high: int | None = None) -> Any:
+        """Return a symbol for an integer argument."""
+        self._call_next(name)
+        symint = self.env.create_unspecified_symint_and_symbol(hint, LocalSource(name), DimDynamic.DYNAMIC)
+        return self._bounded(symint, low, high)
+
+    def unbacked(self, name: str) -> Any:
+        """Return a symbol without a value before the graph runs, like torch._dynamo.decorators.mark_unbacked."""
+        with self.env.ignore_fresh_unbacked_symbols():
+            return self.env.create_unbacked_symint(LocalSource(name))
+
+    def _call_next(self, name: str) -> None:
+        number = re.search(r"\d+$", name)
+        self.env.next_number = int(number.group()) if number else None
+
+    def _bounded(self, symint: Any, low: int | None, high: int | None) -> Any:
+        if isinstance(symint, torch.SymInt) and isinstance(symint.node.expr, sympy.Symbol):
+            constrain_range(symint, min=low, max=high)
+        return symint
+
+    def tensor(self, name: str, tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
+        """Return the fake tensor for this input; `sizes` has a SymInt for each symbolic size."""
+        source = LocalSource(name, is_input=True)
+        known: dict[str, sympy.Expr] = {}
+        dynamic = []
+        for dim, size in enumerate(sizes):
+            symbolic = isinstance(size, torch.SymInt)
+            dynamic.append(DimDynamic.DYNAMIC if symbolic else DimDynamic.STATIC)
+            where = _name_of(TensorPropertySource(source, TensorProperty.SIZE, dim))
+            known[where] = size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(tensor.shape[dim])
+        context: Any = StatefulSymbolicContext(
+            dynamic_sizes=dynamic,
+            tensor_source=source,
+            view_base_context=_base_context(tensor, source),
+            shape_env_to_source_to_symbol_cache={id(self.env): known},
+        )
+        return self.mode.from_tensor(tensor, source=source, symbolic_context=context)
+
+    def trace(self, module: torch.fx.GraphModule, examples: Sequence[Any]) -> None:
+        """Run the graph on fake values and store each node's example value, like Dynamo's tracing.
+
+        Symbols may get more specific ranges or become constant. Exceptions of ops propagate.
+        """
+        placeholders: Any = module.graph.find_nodes(op="placeholder")
+        for node, example in zip(placeholders, examples, strict=True):
+            node.meta["example_value"] = example
+        with self.mode, enable_python_dispatcher():
+            _Tracer(module, self).run(*examples)
+
+    @contextlib.contextmanager
+    def around_aten(self) -> Iterator[None]:
+        """Enter the tracing context in which AOTAutograd calls a compiler, with the fake tensors' own mode."""
+        with tracing(TracingContext(self.mode)):
+            yield
+
+
+def _read_name(source: Any) -> Any:
+    return source.name
+
+
+def _call_name(source: Any) -> Any:
+    return source.name()
+
+
+_name_of = _read_name if TORCH >= (2, 10) else _call_name  # a property since then
+
+
+def _base_context(tensor: torch.Tensor, source: Any) -> Any:
+    """Return a context with constant sizes for the base of an input that is a view, else None."""
+    base = tensor._base
+    return None if base is None else static_context(base, AttrSource(source, "_base"))
+
+
+class _Tracer(torch.fx.Interpreter):
+    def __init__(self, module: torch.fx.GraphModule, sizes: SymbolicSizes) -> None:
+        super().__init__(module)
+        self._sizes = sizes
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        if n.target is operator.setitem:  # no output has the symbols of its bounds
+            with self._sizes.env.ignore_fresh_unbacked_symbols():
+                return super().run_node(n)
+        value = super().run_node(n)
+        if n.op not in ("output", "placeholder"):
+            n.meta["example_value"] = value
+            if bindings := compute_unbacked_bindings(self._sizes.env, value):
+                n.meta["unbacked_bindings"] = bindings
+        return value
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        value = super().get_attr(target, args, kwargs)
+        if isinstance(value, torch.Tensor):
+            return self._sizes.mode.from_tensor(value, static_shapes=True)
+        return value
+
+
+_BACKEND_ID = {names.BACKEND_ID: "__compiled_fn_0"} if TORCH >= (2, 9) else {}
+_LOCAL = re.compile(r"l_(\w+?)_")  # Dynamo's placeholder for the local variable
+
+
+def complete_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Add the attributes and metadata of Dynamo's modules, and return the module.
+
+    AOTAutograd recognises Dynamo's modules by them.
+    """
+    module.meta.update({names.FLAT_NAMES: {}, names.COMPILE_ID: COMPILE_ID, **_BACKEND_ID})
+    held = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
+    facts = {
+        names.REASON: GraphCompileReason("return_value", [], graph_break=False),
+        names.PARAMETER_SOURCES: {name: AttrSource(LocalSource("self"), name) for name in held},
+        names.USER_STACKS: {},
+    }
+    for name, value in facts.items():
+        object.__setattr__(module, name, value)
+    return module
+
+
+def add_arguments(module: torch.fx.GraphModule, values: Sequence[Any]) -> None:
+    """Give each placeholder the argument, source and type that Dynamo notes for an input of this value.
+
+    Backends read the shapes of inputs there. The example values must be in place.
+    """
+    placeholders: Any = module.graph.find_nodes(op="placeholder")
+    used: set[str] = set()
+    for node, value in zip(placeholders, values, strict=True):
+        match = _LOCAL.fullmatch(node.name)
+        name = match.group(1) if match and match.group(1) not in used else node.name
+        used.add(name)
+        source = LocalSource(name, is_input=True)
+        setattr(node, names.SOURCE_OF_NODE, source)
+        node.type = type(value)
+        example = node.meta.get("example_value")
+        if not isinstance(value, torch.Tensor):
+            node.meta["grapharg"] = GraphArg(source, value, False, None, is_tensor=False, example_strong_ref=value)
+        elif isinstance(example, FakeTensor):
+            if value.storage_offset() != as_hint(example.storage_offset()):
+                example = node.meta["example_value"] = _fake_at(example, int(value.storage_offset()))
+            node.meta["grapharg"] = GraphArg(source, value, False, example)
+            node.meta["tensor_dict"] = _extract_tensor_dict(value)
+
+
+def _fake_at(example: FakeTensor, offset: int) -> Any:
+    """Return the fake input at another offset of its storage."""
+    shape, stride = example.shape, example.stride()
+    moved = fake_tensor(example.fake_mode, shape, stride, example.dtype, str(example.device), offset)
+    return moved.requires_grad_(example.requires_grad)

@@ -1,0 +1,311 @@
+"""Inductor in a probe, AOTInductor's packages, and Triton kernels in graphs."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import inspect
+import os
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import torch
+import torch._inductor
+from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_leaves
+
+from minifier.data.torch_names import COMPILE_FX, MACHINE_CHECK
+from minifier.torch_side.interfaces import CACHES, EXPORTED, TORCH, InterfaceState, ending_all, stands_on
+from minifier.torch_side.torch_private.state import variable_set
+
+_COMPILE_THREADS = stands_on("torch._inductor.config:compile_threads", loses=CACHES)
+_CACHES_OF_GRAPHS = [
+    stands_on(place, loses=CACHES)
+    for place in (
+        "torch._inductor.config:fx_graph_cache",
+        "torch._inductor.config:fx_graph_remote_cache",
+        "torch._functorch.config:enable_autograd_cache",
+    )
+]
+_THREADS = stands_on(
+    "torch._inductor.async_compile:AsyncCompile.pool", loses="inductor in a fork of a process that has compiled"
+)
+_FOLDER = stands_on("torch._inductor.runtime.cache_dir_utils:default_cache_dir", loses=CACHES)
+_VECTORS = stands_on("torch._inductor.cpu_vec_isa:valid_vec_isa_list", loses=CACHES)
+
+INDUCTOR = "inductor"
+
+
+def compile_in_this_process() -> None:
+    """Make inductor compile in this process: its worker processes would outlive a probe."""
+    _COMPILE_THREADS.assign(1)
+
+
+def tame_inductor() -> None:
+    """Make inductor compile in this process and without its cache of graphs.
+
+    A cached graph could be the compilation of another candidate. Its cache of compiled C++ is sound: the key is a hash
+    of the source.
+    """
+    compile_in_this_process()
+    for setting in _CACHES_OF_GRAPHS:
+        setting.assign(False)
+
+
+def forget_threads() -> None:
+    """Let inductor in a forked child start new compile threads, instead of waiting forever for the parent's threads.
+
+    torch forgets its worker processes after a fork, but not these threads.
+    """
+    if _THREADS.state() is not InterfaceState.NOT_LOADED and (pool := _THREADS.find()) is not None:
+        pool.cache_clear()
+
+
+def inductor_headers() -> Path | None:
+    """Return the folder with inductor's precompiled C++ headers, or None without any. They take ten seconds to make.
+
+    Inductor looks for them in the temporary folder, whatever its cache folder is.
+    """
+    folder = inductor_folder()
+    return folder if (folder / "precompiled_headers").is_dir() else None
+
+
+@functools.cache
+def inductor_folder() -> Path:
+    """Return inductor's default cache folder, in the temporary folder at the time of the first call.
+
+    If torch does not say, return a folder of a name that it would not take: nothing is found there.
+    """
+    find = _FOLDER.find() or _unknown_folder
+    return Path(find())
+
+
+def _unknown_folder() -> str:
+    return os.path.join(tempfile.gettempdir(), "minify-unknown-inductor")
+
+
+@functools.cache
+def inductor_cache() -> Path:
+    """Return the user's cache folder of inductor, as set at the time of the first call."""
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    return Path(folder).absolute() if folder else inductor_folder()
+
+
+_MAX_CHECK_BYTES = 2_000  # of a source by which inductor checks for vector instructions
+
+
+def link_libraries(into: Path, *, checks_only: bool = False) -> None:
+    """Link the libraries that inductor compiled for the user into another cache folder.
+
+    Their names are hashes of source, flags and compiler, so compiling again would make the same. With `checks_only`,
+    only link its checks for vector instructions: they take ten seconds to compile and concern no script.
+    """
+    for library in inductor_cache().glob("??/c*.so"):
+        if checks_only and not _is_check(library.with_suffix(".cpp")):
+            continue
+        place = into / library.parent.name
+        place.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            (place / library.name).symlink_to(library)
+
+
+def _is_check(source: Path) -> bool:
+    try:
+        return source.stat().st_size < _MAX_CHECK_BYTES and MACHINE_CHECK.encode() in source.read_bytes()
+    except OSError:  # there is no source
+        return False
+
+
+def warm_up_inductor(cache: Path) -> None:
+    """Make inductor, if imported, check for vector instructions once for all children.
+
+    This takes nearly two seconds, and runs compilers unless the `cache` folder has the libraries. No op runs.
+    """
+    if _VECTORS.state() is InterfaceState.NOT_LOADED or (valid_vec_isa_list := _VECTORS.find()) is None:
+        return
+    # Without a compiler, for example, each child will see the error itself.
+    with variable_set("TORCHINDUCTOR_CACHE_DIR", str(cache)), contextlib.suppress(Exception):
+        valid_vec_isa_list()
+
+
+def link_headers() -> None:
+    """Link the user's precompiled headers into this process's temporary folder, where inductor looks for them."""
+    headers = inductor_headers()
+    link = Path(tempfile.gettempdir()) / inductor_folder().name
+    if headers is not None and not link.exists():
+        link.symlink_to(headers)
+
+
+def inductor_entry() -> CodeType | None:
+    """Return the code of inductor's function that compiles a graph; None if inductor is not imported."""
+    function = getattr(sys.modules.get(COMPILE_FX), "compile_fx", None)
+    function = getattr(function, "__wrapped__", function)
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+_COMPILE = stands_on(
+    "torch._inductor:aoti_compile_and_package", loses=EXPORTED, parameters=("exported_program", "inductor_configs")
+)
+_LOAD = stands_on("torch._inductor:aoti_load_package", loses=EXPORTED, parameters=("path",))
+_RUN = stands_on("torch._C._aoti:AOTIModelPackageLoader.boxed_run", loses=EXPORTED)
+# The guards on inputs came with torch 2.9; eager has none.
+_UNGUARDED: dict[str, Any] = {"check_guards": False} if TORCH >= (2, 9) else {}
+
+OnCompile = Callable[[torch.export.ExportedProgram, "dict[str, Any] | None", Callable[[], Any]], Any]
+OnLoad = Callable[[str, Callable[..., Any]], "Callable[..., Any] | None"]
+
+
+class _Loader:
+    """Replaces a package's loader during a call, so that the package's run is observed; all else is the loader's."""
+
+    def __init__(self, loader: Any, run: Callable[..., Any]) -> None:
+        self._loader, self._run = loader, run
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def boxed_run(self, inputs: list[Any], *args: Any, **kwargs: Any) -> Any:
+        """Return the package's flat outputs. Empties the list, like the original loader."""
+        if args or kwargs:
+            _RUN.tell_loss(f"{_RUN.place} is called with other arguments than the inputs")
+            return self._loader.boxed_run(inputs, *args, **kwargs)
+        tensors = tuple(inputs)
+        inputs.clear()
+        return self._run(*tensors)
+
+
+def observe_aot_inductor(on_compile: OnCompile, on_load: OnLoad) -> Callable[[], None]:
+    """Observe the compilation and loading of packages.
+
+    `on_compile(program, configs, call)` wraps every call of `torch._inductor.aoti_compile_and_package`, and must return
+    the result of `call()`, a path. `on_load(path, run)` is called for each loaded package; `run(*tensors)` returns the
+    list of its outputs. A result of `on_load` that is not None replaces `run`.
+
+    Return a function that ends this. Observers must end in reverse order.
+    """
+    runs: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
+    patched: list[tuple[Any, Any]] = []
+
+    def compile_package(read: tuple[Any, Any], go_on: Callable[[], Any]) -> Any:
+        program, configs = read
+        if not isinstance(program, torch.export.ExportedProgram) or program.example_inputs is None:
+            return go_on()  # which raises
+        return on_compile(program, configs.copy() if isinstance(configs, dict) and configs else None, go_on)
+
+    def load_package(path: Any, go_on: Callable[[], Any]) -> Any:
+        model: Any = go_on()
+        if isinstance(path, (str, os.PathLike)):
+            _LOAD.read(lambda: observe_runs(model, os.fspath(path)))
+        return model
+
+    def observe_runs(model: Any, path: str) -> None:
+        loader = model.loader
+        with_run = loader.boxed_run
+        observed = on_load(path, lambda *tensors: with_run(list(tensors)))
+        if observed is not None:
+            if not patched:
+                patch(type(model))
+            runs[model] = observed
+
+    def patch(kind: Any) -> None:
+        call = kind.__call__
+
+        @functools.wraps(call)
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+            model = _LOAD.read(lambda: with_loader(self, runs[self]), self) if self in runs else self
+            return call(model, *args, **kwargs)
+
+        kind.__call__ = __call__
+        patched.append((kind, call))
+
+    def with_loader(model: Any, run: Callable[..., Any]) -> Any:
+        copied = copy.copy(model)
+        copied.loader = _Loader(model.loader, run)
+        return copied
+
+    def end_patches() -> None:
+        for kind, call in patched:
+            kind.__call__ = call
+
+    return ending_all(
+        _COMPILE.replace(lambda call: (call["exported_program"], call["inductor_configs"]), compile_package),
+        _LOAD.replace(lambda call: call["path"], load_package),
+        end_patches,
+    )
+
+
+def module_of_export(program: torch.export.ExportedProgram) -> tuple[torch.fx.GraphModule, list[Any]]:
+    """Return the graph module of an exported program, and its example inputs in the order of its placeholders."""
+    gm = program.module(**_UNGUARDED)
+    assert isinstance(gm, torch.fx.GraphModule)
+    return gm, tree_leaves(program.example_inputs)
+
+
+def inputs_written_to(gm: torch.fx.GraphModule) -> set[str]:
+    """Return the names of the inputs and attributes that an ATen graph writes to, also through views."""
+    names: set[str] = set()
+    for node in gm.graph.nodes:
+        if not isinstance(node.target, OpOverload):
+            continue
+        for parameter, argument in zip(node.target._schema.arguments, node.args, strict=False):
+            if parameter.is_write and isinstance(argument, torch.fx.Node):
+                base = _base_of_view(argument)
+                names |= {base.name} if base.op in ("placeholder", "get_attr") else set()
+    return names
+
+
+def _base_of_view(node: torch.fx.Node) -> torch.fx.Node:
+    while isinstance(node.target, OpOverload) and isinstance(node.args[0], torch.fx.Node):
+        if not any(result.alias_info is not None for result in node.target._schema.returns):
+            break
+        node = node.args[0]
+    return node
+
+
+LAUNCH = torch.ops.higher_order.triton_kernel_wrapper_mutation
+_KNOWN = ("kernel_idx", "constant_args_idx", "grid", "tma_descriptor_metadata", "kwargs")
+
+
+def unknown_arguments(kwargs: dict[str, Any]) -> list[str]:
+    """Return the names of a launch's arguments that this tool does not know, and that are not empty."""
+    return [name for name, value in kwargs.items() if name not in _KNOWN and value]
+
+
+def kernel_of(kwargs: dict[str, Any]) -> Any:
+    """Return the kernel that a node with these arguments launches."""
+    return kernel_side_table.get_kernel(kwargs["kernel_idx"])
+
+
+def kernel_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the kernel's arguments in the order of its parameters; launch options (`num_warps`) come last."""
+    constants = kernel_side_table.get_constant_args(kwargs["constant_args_idx"])
+    arguments = {**kwargs["kwargs"], **constants}
+    order = [name for name in kernel_of(kwargs).arg_names if name in arguments]
+    return {name: arguments[name] for name in [*order, *(name for name in arguments if name not in order)]}
+
+
+def numbered_launch(kernel: Any, arguments: dict[str, Any], grid: list[Any]) -> dict[str, Any]:
+    """Return the arguments of a node that launches the kernel. All arguments but nodes go to the side table."""
+    in_graph = {name: value for name, value in arguments.items() if isinstance(value, torch.fx.Node)}
+    constants = {name: value for name, value in arguments.items() if name not in in_graph}
+    unknown = [
+        name
+        for name, parameter in inspect.signature(LAUNCH.__call__).parameters.items()
+        if name not in _KNOWN and parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    return {
+        **{name: {} for name in unknown},
+        "kernel_idx": kernel_side_table.add_kernel(kernel),
+        "constant_args_idx": kernel_side_table.add_constant_args(constants),
+        "grid": grid,
+        "tma_descriptor_metadata": {},
+        "kwargs": in_graph,
+    }

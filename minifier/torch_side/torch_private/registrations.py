@@ -1,0 +1,133 @@
+"""The registries of backends and operators: what is registered, by which code, and decompositions."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from types import FrameType
+from typing import Any
+
+import torch
+from torch._C import _autograd, _functorch
+from torch._decomp import decomposition_table
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from minifier.data.torch_names import ENTRY_POINTS, HIGHER_ORDER
+from minifier.torch_side.interfaces import REGISTRATIONS, stands_on
+
+_FUNCTIONS = stands_on("torch._dynamo.backends.registry:_COMPILER_FNS", loses=REGISTRATIONS)
+_ENTRY_POINTS = stands_on("torch._dynamo.backends.registry:_BACKENDS", loses="the entry points of backends")
+_DEFINE = stands_on("torch.library:Library.define", loses=REGISTRATIONS, parameters=("self", "schema"))
+
+Stack = tuple[tuple[str, str], ...]  # (module, function) of each frame, innermost first
+
+
+def _stack() -> Stack:
+    """Return the stack without the frames of this tool."""
+    frames = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__") or ""
+        if not module.startswith("minifier."):
+            frames.append((module, frame.f_code.co_name))
+        frame = frame.f_back
+    return tuple(frames)
+
+
+class _Registrations(dict[str, Any]):
+    """The registry's table, with the stack at the registration of each backend."""
+
+    def __init__(self, table: dict[str, Any]) -> None:
+        super().__init__(table)
+        self.stacks: dict[str, Stack] = {}
+
+    def __setitem__(self, name: str, function: Any) -> None:
+        self.stacks[name] = _stack()
+        super().__setitem__(name, function)
+
+
+def note_registrations() -> None:
+    """Record which code registers each backend and defines each operator, from now on."""
+    table = _FUNCTIONS.find()
+    if isinstance(table, _Registrations):
+        return
+    if type(table) is dict:
+        _FUNCTIONS.assign(_Registrations(table))
+    elif table is not None:
+        _FUNCTIONS.tell_loss(f"{_FUNCTIONS.place} is no longer a dict")
+
+    def define(name: str, go_on: Callable[[], Any]) -> Any:
+        _operators.setdefault(name, _stack())
+        return go_on()
+
+    _DEFINE.replace(lambda call: f"{call['self'].ns}::{_operator(call['schema'])}", define)
+
+
+_operators: dict[str, Stack] = {}
+
+
+def _operator(schema: str) -> str:
+    """Return the name of the operator, without its overload, that a schema like `op.Tensor(Tensor x) -> Tensor` has."""
+    return schema.partition("(")[0].partition(".")[0].strip()
+
+
+def operator_stack(name: str) -> Stack:
+    """Return the stack that defined the operator `ns::op`; empty if unknown."""
+    return _operators.get(name, ())
+
+
+def registration_stack(name: str) -> Stack:
+    """Return the stack that registered the backend; empty if unknown."""
+    table = _FUNCTIONS.find()
+    return table.stacks.get(name, ()) if isinstance(table, _Registrations) else ()
+
+
+def registered_names(function: Any) -> list[str]:
+    """Return all names under which this callable is registered."""
+    return [name for name, known in (_FUNCTIONS.find() or {}).items() if known is function]
+
+
+@functools.cache
+def entry_point_of(name: str) -> EntryPoint | None:
+    """Return the backend's entry point or None. Torch forgets loaded entry points, hence the cache."""
+    points = entry_points(group=ENTRY_POINTS, name=name)
+    return (_ENTRY_POINTS.find() or {}).get(name) or next(iter(points), None)
+
+
+def backend_table() -> list[tuple[str, Any, EntryPoint | None]]:
+    """Return (name, callable or None if not loaded, entry point or None) of every backend that torch finds."""
+    names = torch.compiler.list_backends(exclude_tags=())
+    functions = _FUNCTIONS.find() or {}
+    return [(name, functions.get(name), entry_point_of(name)) for name in names]
+
+
+BUILT_IN_MODULES = tuple((module.__name__, module) for module in (_functorch, _autograd))
+
+
+def parts_of(function: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
+    """Trace the function on these inputs as an ATen graph. A single op is decomposed, unless that gives prims."""
+    with torch.no_grad():
+        traced: torch.fx.GraphModule = make_fx(function, tracing_mode="real")(*inputs)
+        ops = _ops(traced)
+        if len(ops) == 1 and ops[0] in decomposition_table:
+            table = {ops[0]: decomposition_table[ops[0]]}
+            deeper: torch.fx.GraphModule = make_fx(function, decomposition_table=table, tracing_mode="real")(*inputs)
+            if not any(str(op).startswith("prims.") for op in _ops(deeper)):  # prims would only rename the op
+                return deeper
+    return traced
+
+
+def _ops(module: torch.fx.GraphModule) -> list[Any]:
+    targets = [node.target for node in module.graph.nodes if node.op == "call_function"]
+    return [target for target in targets if target is not operator.getitem]
+
+
+def operator_path(function: Any) -> str | None:
+    """Return the import path of an operator, `torch.ops.aten.tanh.default`; None for another function."""
+    if isinstance(function, (OpOverload, OpOverloadPacket)):
+        return f"torch.ops.{function}"
+    return f"{HIGHER_ORDER}{function}" if isinstance(function, HigherOrderOperator) else None
