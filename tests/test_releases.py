@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from minifier.data import torch_names as releases
+from minifier.data import torch_names
 from minifier.flow import machine
-from minifier.torch_side import interfaces as losses
+from minifier.torch_side import interfaces
 
 OLD = "torch 2.7.1+cu128"
 
@@ -23,16 +23,16 @@ OLD = "torch 2.7.1+cu128"
     ],
 )
 def test_a_version_is_of_a_release_or_ahead_of_it(version, release, is_before):
-    assert (releases.release_of(version), releases.is_before_release(version)) == (release, is_before)
+    assert (torch_names.release_of(version), torch_names.is_before_release(version)) == (release, is_before)
 
 
 def test_a_nightly_build_and_a_newer_release_were_not_tested(monkeypatch):
-    newest = releases.shown(releases.NEWEST_TORCH)
-    assert releases.why_untested(f"{newest}.0+cpu") == releases.why_untested("2.8.0") == ""
-    assert releases.why_untested(f"{newest}.0.dev20260301") and newest in releases.why_untested("99.0.0")
-    with losses.losses_of_a_run():
+    newest = torch_names.shown(torch_names.NEWEST_TORCH)
+    assert torch_names.why_untested(f"{newest}.0+cpu") == torch_names.why_untested("2.8.0") == ""
+    assert torch_names.why_untested(f"{newest}.0.dev20260301") and newest in torch_names.why_untested("99.0.0")
+    with interfaces.losses_of_a_run():
         lost = machine.doubts()
-        monkeypatch.setattr(releases, "NEWEST_TORCH", (2, 7))
+        monkeypatch.setattr(torch_names, "NEWEST_TORCH", (2, 7))
         line, *others = machine.doubts()
     assert others == lost and torch.__version__ in line and "2.7" in line
 

@@ -11,8 +11,7 @@ import pytest
 
 import minifier
 from minifier.data.torch_names import PRIVATE_NAMES, NameKind
-from minifier.torch_side import interfaces as declared
-from minifier.torch_side import torch_private
+from minifier.torch_side import interfaces, torch_private
 from minifier.torch_side.fx.arguments import resolve
 from minifier.torch_side.interfaces import TORCH, Interface, InterfaceState
 
@@ -63,7 +62,7 @@ def texts(tree):
 
 
 def test_all_private_names_in_texts_stand_in_one_place():
-    places = {place for interface in declared.interfaces() for place in interface.places}
+    places = {place for interface in interfaces.interfaces() for place in interface.places}
     of_declared = places | {place.partition(":")[0] for place in places}
     found = {
         f"{file}: {match[0]}"
@@ -71,7 +70,9 @@ def test_all_private_names_in_texts_stand_in_one_place():
         if file not in OWN_PLACES
         for text in texts(tree)
         for match in PRIVATE.finditer(text)
-        if not (file.startswith("torch_private/") and any(place.startswith(match[0]) for place in of_declared))
+        if not (
+            file.startswith("torch_side/torch_private/") and any(place.startswith(match[0]) for place in of_declared)
+        )
     }
     assert found == set()
 
@@ -116,11 +117,11 @@ def targets(node):
 
 def test_every_private_attribute_that_is_read_of_torch_is_declared():
     """Or it is imported by its name; without `self`, a private name is another's."""
-    known = {place.rpartition(".")[2].rpartition(":")[2] for i in declared.interfaces() for place in i.places}
+    known = {place.rpartition(".")[2].rpartition(":")[2] for i in interfaces.interfaces() for place in i.places}
     read = {
         f"{file}: {name}"
         for file, tree in trees()
-        if file.startswith("torch_private/")
+        if file.startswith("torch_side/torch_private/")
         for name in private_attributes(tree)
         if name not in known
     }

@@ -536,7 +536,7 @@ def test_a_launch_keeps_no_arguments_that_the_tool_does_not_know(monkeypatch):
         def __call__(self, kernel_idx, constant_args_idx, grid, tma_descriptor_metadata, kwargs, launch_kwargs, **_):
             return launch_kwargs
 
-    monkeypatch.setattr(private.kernels, "LAUNCH", Launch())
+    monkeypatch.setattr(private.inductor, "LAUNCH", Launch())
     kwargs = private.numbered_launch(object(), {}, [(1, 1, 1)])
     assert Launch()(**kwargs) == {} and private.unknown_arguments(kwargs) == []
     assert private.unknown_arguments({**kwargs, "launch_kwargs": {"num_ctas": 2}}) == ["launch_kwargs"]

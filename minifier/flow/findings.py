@@ -20,7 +20,7 @@ from minifier.data.torch_names import NEWEST_TORCH, OLDEST_TORCH, shown, why_unt
 from minifier.errors import UsageError
 from minifier.flow.machine import import_torch
 from minifier.process.machine import available, cores
-from minifier.torch_side import interfaces as declared
+from minifier.torch_side import interfaces
 from minifier.torch_side.interfaces import EVERYTHING, Interface, InterfaceState
 
 
@@ -97,7 +97,7 @@ def examine(folder: Path) -> Findings:
         backends=backends,
         extras=_extras(),
         limits=_limits(folder),
-        interfaces=[*map(_row, declared.interfaces()), *imported(), *_attributes()],
+        interfaces=[*map(_row, interfaces.interfaces()), *imported(), *_attributes()],
         problem=problem,
     )
 
@@ -153,7 +153,7 @@ def _row(interface: Interface) -> InterfaceRow:
 
 def _sources() -> Iterator[tuple[str, ast.Module]]:
     """Yield the name and the tree of each file of `torch_private`, without importing them."""
-    for file in sorted(Path(declared.__file__).with_name("torch_private").glob("*.py")):
+    for file in sorted(Path(interfaces.__file__).with_name("torch_private").glob("*.py")):
         yield file.name, ast.parse(file.read_text(encoding="utf-8"))
 
 
@@ -180,6 +180,6 @@ def _attributes() -> list[InterfaceRow]:
             is_name = root in roots and all(map(str.isidentifier, path.split(".")))
             if is_name and (root != "torch" or path.startswith("_") or "._" in path):
                 users[roots[root] + path] = file
-    known = {place for interface in declared.interfaces() for place in interface.places}
+    known = {place for interface in interfaces.interfaces() for place in interface.places}
     rows = [Interface((name,), f"what {file} does") for name, file in sorted(users.items()) if name not in known]
     return list(map(_row, rows))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from minifier.search.atoms import mask_of
-from minifier.search.phases import fewest, gallop_over, plan, proving
-from minifier.search.problem import (
+from .atoms import mask_of
+from .phases import fewest, gallop_over, plan, proving
+from .problem import (
     Atoms,
     Budget,
     Ending,
@@ -21,7 +21,7 @@ from minifier.search.problem import (
     SearchPhase,
     SearchProgress,
 )
-from minifier.search.walk import Done, Walk
+from .walk import Done, Walk
 
 __all__ = [
     "Atoms",

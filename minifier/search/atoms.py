@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import compress, count
 
-from minifier.search.problem import Atoms, Problem
+from .problem import Atoms, Problem
 
 Mask = int
 """A set of atoms: bit i is set when atom i is in it."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
-from minifier.search.atoms import Dataflow, Mask, mask_of, members, size, within
-from minifier.search.problem import Problem, SearchPhase
-from minifier.search.walk import Ask, Done, Reduced, Step
+from .atoms import Dataflow, Mask, mask_of, members, size, within
+from .problem import Problem, SearchPhase
+from .walk import Ask, Done, Reduced, Step
 
 MAX_HINT_GUESSES = 6
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
 
-from minifier.search.atoms import Mask, atoms_of, size, within
-from minifier.search.problem import (
+from .atoms import Mask, atoms_of, size, within
+from .problem import (
     Budget,
     Ending,
     KnownAnswers,

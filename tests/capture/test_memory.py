@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from minifier.data.failure import Fingerprint, Kind, Stage, Verdict
-from minifier.process import machine as memory
+from minifier.process import machine
 from minifier.process.machine import limit_data, spare_memory
 from minifier.reduction.probe.children import Limits, run_children
 from minifier.reduction.probe.verdicts import judge
@@ -58,7 +58,7 @@ def test_a_backend_that_takes_memory_for_ever(bureau, stage, how):
 def little_memory(monkeypatch):
     """The machine seems to have 1.3 GiB that are free, and to be short of it from then on."""
     told = iter([1300 * MIB])
-    monkeypatch.setattr(memory, "available", lambda: next(told, 0))
+    monkeypatch.setattr(machine, "available", lambda: next(told, 0))
 
 
 def test_without_a_limit_an_allocation_fails_when_most_is_used(bureau, little_memory):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from compare_captures import captures
 
 from minifier.data.failure import Aspect
-from minifier.torch_side.compare import comparison as divergent_ops
+from minifier.torch_side.compare import divergent_ops
 
 
 def model(x, w):

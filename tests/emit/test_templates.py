@@ -7,7 +7,7 @@ import pytest
 from warm_command import warm_python
 
 from minifier.capturing.script import AOT_INDUCTOR
-from minifier.repro.emit.forms import template_source
+from minifier.data.templates import template_source
 from minifier.repro.emit.repro import Template
 
 FOLDER = Path(__file__).resolve().parents[2] / "repro_templates"

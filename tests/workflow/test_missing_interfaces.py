@@ -14,13 +14,15 @@ import torch._inductor  # noqa: F401
 from vocabulary import in_child
 
 from minifier.flow.cli.entry import command_line
-from minifier.torch_side import interfaces as declared
-from minifier.torch_side import torch_private  # noqa: F401 - which declares them
+from minifier.torch_side import (
+    interfaces,
+    torch_private,  # noqa: F401 - which declares them
+)
 from minifier.torch_side.interfaces import EVERYTHING, InterfaceState
 
 pytestmark = [pytest.mark.usefixtures("soak"), pytest.mark.timeout(300)]
 
-DECLARED = [i for i in declared.interfaces() if i.places[0].startswith("torch")]
+DECLARED = [i for i in interfaces.interfaces() if i.places[0].startswith("torch")]
 NO_TANH = """
     import torch
     from torch._dynamo.backends.common import aot_autograd
@@ -54,8 +56,10 @@ def test_what_is_lost_is_said_and_the_rest_works(project, missing):
     project.write(TRAINS)
 
     def work():
-        find = declared._find
-        declared._find = lambda place, *, load: declared._ABSENT if place in missing.places else find(place, load=load)
+        find = interfaces._find
+        interfaces._find = lambda place, *, load: (
+            interfaces._ABSENT if place in missing.places else find(place, load=load)
+        )
         os.chdir(project.folder)
         said = io.StringIO()
         with contextlib.redirect_stderr(said):

@@ -177,15 +177,6 @@ def _dynamo_only(rows: Callable[[Case], list[Row]]) -> Callable[[Case], list[Row
     return lambda case: rows(case) if case.level is Level.DYNAMO else []
 
 
-PASSES = (
-    Pass("bypass", "ops that one of their operands can stand in for", _dynamo_only(_bypass), alone=True),
-    Pass("pairs", "two ops at once: any two of a few, else those of which one reads the other", _pairs, alone=True),
-    Pass("withheld", "ops, with what they read not given back in their place", _dynamo_only(_withheld), alone=True),
-    Pass("outputs", "results that are needed on the way to another", _dynamo_only(_outputs)),
-    Pass("merge", "inputs that another of the same kind can stand in for", _dynamo_only(_merge)),
-)
-
-
 _BODY_POSITIONS = {COND: (1, 2), CHECKPOINT: (0,), REGION: (0,)}  # among the arguments
 
 
@@ -248,9 +239,6 @@ def _spare_operands(case: Case) -> list[Row]:
         if node.target in _BODY_POSITIONS
         for position in reversed(_unread(case.graph, node))
     ]
-
-
-_OF_BODIES = (Pass("operands", "what no body of a higher-order op reads", _spare_operands),)
 
 
 Path = tuple[str, ...]  # get_attr targets, outermost first
@@ -339,3 +327,13 @@ def _living(graph: Graph, kept: Collection[str]) -> Graph:
         {target: key for target, key in graph.attributes.items() if target in targets},
         {target: module for target, module in graph.modules.items() if target in targets},
     )
+
+
+PASSES = (
+    Pass("bypass", "ops that one of their operands can stand in for", _dynamo_only(_bypass), alone=True),
+    Pass("pairs", "two ops at once: any two of a few, else those of which one reads the other", _pairs, alone=True),
+    Pass("withheld", "ops, with what they read not given back in their place", _dynamo_only(_withheld), alone=True),
+    Pass("outputs", "results that are needed on the way to another", _dynamo_only(_outputs)),
+    Pass("merge", "inputs that another of the same kind can stand in for", _dynamo_only(_merge)),
+    Pass("operands", "what no body of a higher-order op reads", _spare_operands),
+)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from minifier.reduction.passes import arguments, items, operands, sizes, state
-from minifier.reduction.passes import inputs as layout
-from minifier.reduction.passes import operands as body_operands
+from minifier.reduction.passes import arguments, inputs, items, operands, sizes, state
 from minifier.reduction.passes.edits import Pass
 
 SIMPLIFICATIONS: tuple[Pass, ...] = (
     *operands.PASSES,
-    *body_operands.PASSES,
     *items.PASSES,
     *arguments.PASSES,
-    *layout.PASSES,
+    *inputs.PASSES,
     *sizes.PASSES,
     *state.PASSES,
 )
@@ -36,7 +33,7 @@ TABLE: tuple[tuple[str, str], ...] = (
 # Passes that change the computed values: Dynamo might treat the simplified program in another way.
 OF_VALUES: tuple[str, ...] = tuple(
     simplification.name
-    for module in (operands, body_operands, arguments, layout, sizes)
+    for module in (operands, arguments, inputs, sizes)
     for simplification in module.PASSES
     if not simplification.asked
 )

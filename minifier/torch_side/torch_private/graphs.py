@@ -29,7 +29,7 @@ from torch.fx.experimental.symbolic_shapes import (
     constrain_range,
 )
 
-from minifier.data import torch_names as names
+from minifier.data import torch_names
 from minifier.data.torch_names import DYNAMIC_MARKS
 from minifier.torch_side.interfaces import EVERYTHING, SYMBOLS, TORCH, stands_on
 
@@ -366,7 +366,7 @@ class _Tracer(torch.fx.Interpreter):
         return value
 
 
-_BACKEND_ID = {names.BACKEND_ID: "__compiled_fn_0"} if TORCH >= (2, 9) else {}
+_BACKEND_ID = {torch_names.BACKEND_ID: "__compiled_fn_0"} if TORCH >= (2, 9) else {}
 _LOCAL = re.compile(r"l_(\w+?)_")  # Dynamo's placeholder for the local variable
 
 
@@ -375,12 +375,12 @@ def complete_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
     AOTAutograd recognises Dynamo's modules by them.
     """
-    module.meta.update({names.FLAT_NAMES: {}, names.COMPILE_ID: COMPILE_ID, **_BACKEND_ID})
+    module.meta.update({torch_names.FLAT_NAMES: {}, torch_names.COMPILE_ID: COMPILE_ID, **_BACKEND_ID})
     held = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
     facts = {
-        names.REASON: GraphCompileReason("return_value", [], graph_break=False),
-        names.PARAMETER_SOURCES: {name: AttrSource(LocalSource("self"), name) for name in held},
-        names.USER_STACKS: {},
+        torch_names.REASON: GraphCompileReason("return_value", [], graph_break=False),
+        torch_names.PARAMETER_SOURCES: {name: AttrSource(LocalSource("self"), name) for name in held},
+        torch_names.USER_STACKS: {},
     }
     for name, value in facts.items():
         object.__setattr__(module, name, value)
@@ -399,7 +399,7 @@ def add_arguments(module: torch.fx.GraphModule, values: Sequence[Any]) -> None:
         name = match.group(1) if match and match.group(1) not in used else node.name
         used.add(name)
         source = LocalSource(name, is_input=True)
-        setattr(node, names.SOURCE_OF_NODE, source)
+        setattr(node, torch_names.SOURCE_OF_NODE, source)
         node.type = type(value)
         example = node.meta.get("example_value")
         if not isinstance(value, torch.Tensor):
