@@ -175,7 +175,9 @@ def imports(squashed: bool) -> dict[str, set[str]]:
     graph = grimp.build_graph("minifier", exclude_type_checking_imports=True)
     for package in graph.find_children("minifier") if squashed else ():
         graph.squash_module(package)
-    return {module: graph.find_modules_directly_imported_by(module) - {module} for module in graph.modules}
+    # The package itself imports its public functions when they are first used.
+    modules = graph.modules - {"minifier"}
+    return {module: graph.find_modules_directly_imported_by(module) & modules - {module} for module in modules}
 
 
 def cycle(imported: dict[str, set[str]]) -> list[str]:

@@ -12,6 +12,7 @@ import torch._inductor
 from hidden_attributes import hide
 from layers import sampled
 
+from minifier.data import losses
 from minifier.torch_side import interfaces, torch_private
 from minifier.torch_side.interfaces import TORCH, Interface, InterfaceState
 
@@ -49,7 +50,7 @@ def module(monkeypatch):
     made = types.ModuleType("torch_like")
     made.Wrapper, made.lower = Wrapper, lower
     monkeypatch.setitem(sys.modules, "torch_like", made)
-    with interfaces.losses_of_a_run():
+    with losses.losses_of_a_run():
         yield made
 
 
@@ -91,12 +92,12 @@ def test_a_function_with_one_more_parameter_is_called_with_it(module):
 
     module.lower = lower
     Interface(("torch_like:lower",), "all", ("graph", "inputs")).replace(len, lambda _, go_on: ("seen", go_on()))
-    assert module.lower(1, 2, 3) == ("seen", (1, 2, 3, 1)) and interfaces.losses() == []
+    assert module.lower(1, 2, 3) == ("seen", (1, 2, 3, 1)) and losses.losses() == []
 
 
 def test_a_call_without_a_known_parameter_goes_to_the_original(module):
     heard = []
-    interfaces.on_loss(heard.append)
+    losses.on_loss(heard.append)
     Interface(("torch_like:lower",), "graphs", ("graph", "example_inputs")).replace(len, lambda _, go_on: 1 / 0)
     assert module.lower(1, 2) == module.lower(1, 2) == (1, 2, 1)
     assert len(heard) == 1 and "example_inputs" in heard[0] and "graphs" in heard[0]
@@ -110,7 +111,7 @@ def test_a_call_without_a_known_parameter_goes_to_the_original(module):
 def test_a_call_whose_arguments_cannot_be_read_goes_to_the_original(module, read):
     Interface(("torch_like:lower",), "graphs").replace(read, lambda _, go_on: 1 / 0)
     assert module.lower(1, 2) == module.lower(1, 2) == (1, 2, 1)
-    (loss,) = interfaces.losses()
+    (loss,) = losses.losses()
     assert "torch_like:lower" in loss and "graphs" in loss
 
 
@@ -122,14 +123,14 @@ def test_an_exception_of_the_original_is_nobody_elses(module):
     Interface(("torch_like:lower",), "graphs").replace(lambda call: call["graph"], lambda _, go_on: go_on())
     with pytest.raises(AttributeError, match="no attribute 'nodes'"):
         module.lower(1)
-    assert interfaces.losses() == []
+    assert losses.losses() == []
 
 
 def test_without_the_function_nothing_is_replaced_and_the_loss_is_told(module):
     gone = Interface(("torch_like:gone", "torch_like:Wrapper.gone", "no_such_module:name"), "graphs")
     gone.replace(len, lambda _, go_on: 1 / 0)()
     assert gone.state(load=True) is InterfaceState.MISSING and gone.find() is None
-    (loss,) = interfaces.losses()
+    (loss,) = losses.losses()
     assert "torch_like:gone" in loss and "graphs" in loss
 
 
@@ -138,12 +139,12 @@ def test_a_function_without_a_signature_is_not_replaced(module):
     lower = Interface(("torch_like:lower",), "graphs", ("graph",))
     lower.replace(len, lambda _, go_on: 1 / 0)()
     assert module.lower is max and lower.state() is InterfaceState.CHANGED
-    assert len(interfaces.losses()) == 1
+    assert len(losses.losses()) == 1
 
 
 def test_a_function_without_a_needed_parameter_is_not_found(module):
     assert Interface(("torch_like:lower",), "graphs", ("gone",)).find() is None
-    assert len(interfaces.losses()) == 1
+    assert len(losses.losses()) == 1
 
 
 def test_the_end_leaves_a_later_patch_of_the_script_in_place(module):
@@ -166,11 +167,9 @@ def test_an_older_place_is_found(module):
 def test_an_attribute_of_a_classs_objects_is_read_by_any_of_its_names(module):
     mode = Interface(("torch_like:Wrapper.kind", "torch_like:Wrapper.mode"), "all")
     gone = Interface(("torch_like:Wrapper.gone",), "modes")
-    assert (
-        mode.state() is InterfaceState.WORKS and mode.of(module.Wrapper("fast")) == "fast" and interfaces.losses() == []
-    )
+    assert mode.state() is InterfaceState.WORKS and mode.of(module.Wrapper("fast")) == "fast" and losses.losses() == []
     assert gone.state() is InterfaceState.MISSING and gone.of(module.Wrapper("fast")) is None
-    (loss,) = interfaces.losses()
+    (loss,) = losses.losses()
     assert "torch_like:Wrapper.gone" in loss and "modes" in loss
 
 
@@ -178,21 +177,21 @@ def test_a_value_is_assigned_only_where_it_is(module):
     module.threads = None
     Interface(("torch_like:threads",), "all").assign(1)
     Interface(("torch_like:gone",), "caches").assign(1)
-    assert module.threads == 1 and not hasattr(module, "gone") and len(interfaces.losses()) == 1
+    assert module.threads == 1 and not hasattr(module, "gone") and len(losses.losses()) == 1
 
 
 def test_each_run_has_its_own_losses(module):
     gone, heard = Interface(("torch_like:gone",), "graphs"), []
     gone.find()
     for _ in range(2):
-        with interfaces.losses_of_a_run():
-            assert interfaces.losses() == []
-            interfaces.on_loss(heard.append)
+        with losses.losses_of_a_run():
+            assert losses.losses() == []
+            losses.on_loss(heard.append)
             assert gone.find() is None and gone.find() is None
-            interfaces.heard("of the script's process")
-            assert len(interfaces.losses()) == 2
-    assert len(heard) == 2 and len(interfaces.losses()) == 1
-    interfaces.on_loss(heard.append)
+            losses.heard("of the script's process")
+            assert len(losses.losses()) == 2
+    assert len(heard) == 2 and len(losses.losses()) == 1
+    losses.on_loss(heard.append)
     assert heard[2] == heard[0], "who comes later hears what is known"
 
 
@@ -302,10 +301,10 @@ def test_the_script_goes_on_without_a_function_of_torch(place, forked):
         interfaces._find = lambda p, *, load: interfaces._ABSENT if p in interface.places else find(p, load=load)
         stand_in_for_aot_inductor()
         observe, use = PATCHES[place]
-        with interfaces.losses_of_a_run():
+        with losses.losses_of_a_run():
             observe()
             use()
-            return interface.loses, interfaces.losses()
+            return interface.loses, losses.losses()
 
     loses, lost = forked(work)
     assert [sentence for sentence in lost if loses in sentence and place in sentence]
@@ -348,10 +347,10 @@ def test_the_script_goes_on_where_an_attribute_of_torchs_objects_has_another_nam
         hide(place)
         if place.endswith(".backed_var_to_val"):
             hide(f"{_SYMBOLIC}.var_to_val")  # its earlier name
-        with interfaces.losses_of_a_run():
+        with losses.losses_of_a_run():
             observe()
             use()
-            return interfaces.losses()
+            return losses.losses()
 
     (loss,) = forked(work)
     assert place.rpartition(".")[2].removeprefix("backed_") in loss and "; lost: " in loss
@@ -390,10 +389,10 @@ def test_without_a_name_its_user_goes_on(forked):
     def work():
         found = []
         for place, use in WITHOUT:
-            with interfaces.losses_of_a_run():
+            with losses.losses_of_a_run():
                 torch_private.inductor_folder.cache_clear()
                 delete(place)
-                found.append((place, use(), interfaces.losses()))
+                found.append((place, use(), losses.losses()))
         return found
 
     for place, is_as_expected, lost in forked(work):

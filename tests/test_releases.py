@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from minifier.data import torch_names
+from minifier.data import losses, torch_names
 from minifier.flow import machine
-from minifier.torch_side import interfaces
 
 OLD = "torch 2.7.1+cu128"
 
@@ -30,7 +29,7 @@ def test_a_nightly_build_and_a_newer_release_were_not_tested(monkeypatch):
     newest = torch_names.shown(torch_names.NEWEST_TORCH)
     assert torch_names.why_untested(f"{newest}.0+cpu") == torch_names.why_untested("2.8.0") == ""
     assert torch_names.why_untested(f"{newest}.0.dev20260301") and newest in torch_names.why_untested("99.0.0")
-    with interfaces.losses_of_a_run():
+    with losses.losses_of_a_run():
         lost = machine.doubts()
         monkeypatch.setattr(torch_names, "NEWEST_TORCH", (2, 7))
         line, *others = machine.doubts()

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 
-from minifier.flow.findings import loaded_entry_point
+from minifier.flow.known_backends import loaded_entry_point
 from minifier.torch_side import torch_private as private
 
 X = torch.ones(2, 3)

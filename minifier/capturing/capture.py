@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minifier.capturing import script
-from minifier.capturing.backend_calls import RunningCalls
 from minifier.capturing.captured import Captured, EventReader, FailingGraph
 from minifier.capturing.read_run import read_run
+from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.script import Program, ScriptEnd, is_file, run_program
 from minifier.capturing.watch import STACKS, Comparing, Keep, Terms, Watch
 from minifier.data.case.state import variables
 from minifier.data.case.store import load, save
 from minifier.data.failure import Failure, Kind, same
 from minifier.data.failure.evidence import rank_of
+from minifier.data.losses import on_loss
 from minifier.data.settings import Settings
 from minifier.process.child import Child, supervise
 from minifier.process.descendants import kill_orphans
@@ -34,7 +35,6 @@ from minifier.process.interpreters import ordinary_path
 from minifier.process.logs import overheard
 from minifier.process.machine import limit_data
 from minifier.process.progress import SILENT, Phase, Progress, Ui, counted
-from minifier.torch_side.interfaces import on_loss
 
 if TYPE_CHECKING:
     from minifier.capturing.graph_record import Record

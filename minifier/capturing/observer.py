@@ -16,12 +16,13 @@ from typing import Any
 import torch
 
 from minifier.capturing.aot import AotObserver
-from minifier.capturing.backend_calls import BackendCall, DynamoGraph, RunningCalls, ScriptCall
+from minifier.capturing.backend_calls import BackendCall, DynamoGraph, ScriptCall
 from minifier.capturing.backend_reference import reference
 from minifier.capturing.captured import EVENTS, EventLog
 from minifier.capturing.compared_calls import ComparedCalls, Training
 from minifier.capturing.graph_record import Record
 from minifier.capturing.process_state import Baseline
+from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.silent_fallbacks import LoggedLines, fallback, is_unchanged, parts_of, watch_of
 from minifier.capturing.watch import Terms
 from minifier.data.case import TORCH_COMPILE, BackendReference

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from minifier.capturing.backend_calls import Running, RunningCalls
 from minifier.capturing.captured import Captured, FailingGraph, FellBack, complete, is_of_torch, read_events
+from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.silent_fallbacks import warnings_logged
 from minifier.capturing.watch import STACKS, Watch, failure_of_script, fatal_call, how_it_ended
 from minifier.data.case import BackendReference, Call, Case
@@ -23,9 +23,9 @@ from minifier.data.case.symbolic_sizes import is_symbolic, specialised
 from minifier.data.failure import Failure, Kind, Stage
 from minifier.data.failure.evidence import stage_shown
 from minifier.data.failure.fingerprint import failure_of
+from minifier.data.losses import heard
 from minifier.errors import UsageError
 from minifier.process.forked_step import StepEnd
-from minifier.torch_side.interfaces import heard
 
 _STEPS = ("compiling", "compiled", "declined", "failed", "ran", "traced", "ended")  # events that follow each other
 

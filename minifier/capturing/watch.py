@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minifier.capturing.backend_calls import Running, RunningCalls
+from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.data.failure import Failure, Stage, Tolerance
 from minifier.data.failure.evidence import exit_status, fatal_signal, hang, no_memory
 from minifier.data.failure.fingerprint import failure_of

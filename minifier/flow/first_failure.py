@@ -8,8 +8,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.capturing.backend_calls import Running
 from minifier.capturing.captured import forward_of
+from minifier.capturing.running_calls import Running
 from minifier.data.case import BackendSource, Case
 from minifier.data.case.calls import called
 from minifier.data.case.run_folder import RunFolder

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minifier.capturing.backend_calls import Running, RunningCalls
+from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.script import Program, is_file
 from minifier.data.case.files import MARK, is_made_here, marked, read_text
 from minifier.data.case.run_folder import RESULTS, RunFolder, next_place, numbered

@@ -28,6 +28,7 @@ from minifier.data.case.calls import called
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import ATEN, CASE, FORWARD, TENSORS, load, save
 from minifier.data.failure import Stage
+from minifier.data.losses import losses
 from minifier.data.torch_names import INDUCTOR_MODULES
 from minifier.errors import NoRepro, UsageError
 from minifier.flow.attempt import Attempt, FailingCall, Run, backend_fallbacks
@@ -37,7 +38,6 @@ from minifier.flow.reduction import with_memory_limit
 from minifier.flow.whole_script import literals_of
 from minifier.process.progress import Ui, counted
 from minifier.repro.report.privacy import PRIVATE
-from minifier.torch_side.interfaces import losses
 from minifier.torch_side.torch_private import INDUCTOR
 
 

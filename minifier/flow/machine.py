@@ -16,6 +16,7 @@ from importlib.abc import MetaPathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from minifier.data.losses import losses, losses_of_a_run
 from minifier.data.settings import Settings
 from minifier.data.torch_names import NEWEST_TORCH, OLDEST_TORCH, release_of, shown, torchs_version, why_untested
 from minifier.errors import UsageError
@@ -25,7 +26,6 @@ from minifier.process.interrupts import interrupted_afterwards
 from minifier.process.machine import collapse
 from minifier.process.progress import Phase, PhaseClock, Progress, Ui
 from minifier.process.temporary import TemporaryFolder, temporary_folder
-from minifier.torch_side.interfaces import losses, losses_of_a_run
 
 if TYPE_CHECKING:
     from minifier.flow.attempt import Run

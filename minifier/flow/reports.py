@@ -14,6 +14,7 @@ from typing import Any
 from minifier.data.case import BackendReference, BackendSource, Case, Drawn, Level, TensorInput
 from minifier.data.case.files import mark_of_repro
 from minifier.data.failure import Kind, Stage
+from minifier.data.losses import losses
 from minifier.data.settings import Settings
 from minifier.errors import NoRepro
 from minifier.flow.attempt import Attempt, backend_fallbacks
@@ -31,7 +32,6 @@ from minifier.repro.report.outcome import Outcome, Status
 from minifier.repro.report.redact import Redactor
 from minifier.repro.report.secret_constants import without_secret_constants
 from minifier.repro.source.run_source import in_eager
-from minifier.torch_side.interfaces import losses
 from minifier.torch_side.torch_private import backend_error
 
 AOT_EAGER = BackendReference("aot_eager", BackendSource.REGISTERED, '"aot_eager"')

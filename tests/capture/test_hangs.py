@@ -8,7 +8,7 @@ import torch
 from clock import Clock, is_alive
 
 from minifier.capturing import watch as watch_module
-from minifier.capturing.backend_calls import RunningCalls
+from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.watch import FIRST_LIMIT_SECONDS as FIRST
 from minifier.capturing.watch import MIN_LIMIT_SECONDS as LEAST
 from minifier.capturing.watch import Keep, Terms, Watch

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from minifier.capturing.backend_calls import RunningCalls
+from minifier.capturing.running_calls import RunningCalls
 from minifier.data.failure import Stage
 
 READS = 20_000

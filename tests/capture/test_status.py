@@ -6,7 +6,7 @@ import threading
 import pytest
 from clock import Clock
 
-from minifier.capturing.backend_calls import RunningCalls
+from minifier.capturing.running_calls import RunningCalls
 from minifier.data.failure import Stage
 
 pytestmark = pytest.mark.timeout(60)

@@ -6,7 +6,7 @@ import sys
 import pytest
 from layers import sampled
 
-from minifier.torch_side import interfaces
+from minifier.data import losses
 from minifier.torch_side.interfaces import Interface
 
 GONE = Interface(("torch:_gone_in_this_test",), "graphs")
@@ -39,8 +39,8 @@ def test_a_session_warns_once_of_what_it_loses(option, tmp_path):
 
 
 def test_what_was_lost_ahead_of_a_run_is_no_loss_of_the_run():
-    with interfaces.losses_of_a_run():
+    with losses.losses_of_a_run():
         GONE.find()
-        with interfaces.losses_of_a_run():
-            assert interfaces.losses() == []
-        assert len(interfaces.losses()) == 1
+        with losses.losses_of_a_run():
+            assert losses.losses() == []
+        assert len(losses.losses()) == 1

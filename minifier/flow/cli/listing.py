@@ -11,8 +11,8 @@ import click
 
 from minifier.data.case.run_folder import RESULTS
 from minifier.errors import UsageError
-from minifier.flow.findings import known_backends
 from minifier.flow.folders import grouped, removable, remove, runs_in
+from minifier.flow.known_backends import known_backends
 from minifier.process.progress import counted
 from minifier.reduction.passes.table import TABLE
 from minifier.repro.source import passes as of_scripts

@@ -23,21 +23,22 @@ from typing import Any
 import torch
 
 from minifier.capturing import script
-from minifier.capturing.backend_calls import RunningCalls
 from minifier.capturing.capture import MIN_COMPARING_SECONDS
 from minifier.capturing.captured import forward_of
 from minifier.capturing.observer import Observer
 from minifier.capturing.process_state import Fresh, baseline_here
+from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.watch import Comparing, Terms
 from minifier.data.case import Case
 from minifier.data.case.run_folder import numbered
 from minifier.data.case.store import CASE, load, save
 from minifier.data.failure import Tolerance
+from minifier.data.losses import on_loss
 from minifier.errors import MinifyError
 from minifier.flow.folders import STATUS, clear_finished, is_unfinished, keep_source, new_folder, remove_empty
 from minifier.process.temporary import hold, release
 from minifier.repro.report.privacy import note_private
-from minifier.torch_side.interfaces import ending_all, on_loss
+from minifier.torch_side.interfaces import ending_all
 from minifier.torch_side.torch_private import note_inference_mode, note_registrations, observe_backend_calls
 
 note_registrations()  # from now on, to know which import registers a backend
