@@ -79,7 +79,7 @@ def _capture_once(
     started = status.now()
     watch = Watch(status, folder / STACKS, terms)
     subject = f"{program.said} again, {terms.purpose}; its output is not shown" if terms.purpose else program.said
-    graphs = GraphProgress(folder, Progress(Phase.SCRIPT, subject), display)
+    graphs = GraphProgress(folder, Progress(Phase.SCRIPT, subject), display, watch)
     try:
         with output_dropped(bool(terms.purpose)) as drop_output:
             end = run_step(
@@ -171,18 +171,29 @@ def _in_child(
 
 
 class GraphProgress:
-    """Shows `progress` of a script's run, with the last graph that a backend got. `tick` reads what was logged."""
+    """Shows `progress` of a script's run, with the last graph that a backend got. `tick` reads what was logged.
 
-    def __init__(self, folder: Path, progress: Progress, ui: Ui) -> None:
-        self._events, self._progress, self._ui = EventReader(folder), progress, ui
+    Of a call that lasts long it also says when `watch` takes it for a hang.
+    """
+
+    def __init__(self, folder: Path, progress: Progress, ui: Ui, watch: Watch) -> None:
+        self._events, self._progress, self._ui, self._watch = EventReader(folder), progress, ui, watch
         self._graphs: dict[int, str] = {}
+        self._limit: float | None = None
         ui.show(progress)
 
     def tick(self) -> None:
         """Show the last graph, and let time pass on the display."""
         for event in self._events.new_events():
             self._tell(event)
+        if self._watch.waits_until != self._limit:
+            self._limit = self._watch.waits_until
+            self._show()
         self._ui.tick()
+
+    def _show(self) -> None:
+        limit = f"; a hang after {self._limit:.0f} s, or --timeout" if self._limit else ""
+        self._ui.show(replace(self._progress, step=f"{self._progress.step}{limit}"))
 
     def _tell(self, event: dict[str, Any]) -> None:
         what, number = event["event"], event.get("number", 0)  # the first graph is 1
@@ -198,7 +209,8 @@ class GraphProgress:
             "declined": f"{graph}, declined",
         }.get(what)
         if graph and step:
-            self._ui.show(replace(self._progress, step=step))
+            self._progress = replace(self._progress, step=step)
+            self._show()
             self._ui.detail(step)
 
 

@@ -102,6 +102,7 @@ _SLOWEST_CALL_FACTOR = 10
 _IDLE_SECONDS = 60.0  # a process is idle if, over this time,
 _IDLE_CORE_FRACTION = 0.05  # it uses at most this much of one core
 _SAMPLE_SECONDS = 5.0  # between two samples of processor time
+_LONG_SECONDS = 10.0  # after which a person begins to wonder
 _STACK_SECONDS = 2.0  # that a hanging process gets to write its stack
 
 
@@ -124,6 +125,7 @@ class Watch:
         self.stack = ""
         self.exhausted = 0
         self.has_lingered = False
+        self.waits_until: float | None = None  # the limit of a call that has lasted long, in seconds
         self._exiting: tuple[float, float] | None = None  # (child's seconds since when it is idle, processor seconds)
         self._memory = MemoryWatch() if terms.memory is None else None
         self._excused: dict[Running, float] = {}  # `child.excused` when the call was first seen
@@ -167,6 +169,7 @@ class Watch:
         poll_seconds = self._look_at_memory(child, calls)
         if self.exhausted:
             return None
+        self.waits_until = None
         for call in calls:
             excused = child.excused - self._excused.setdefault(call, child.excused)
             if call.stage is Stage.COMPARE and call.call == 0:  # no limit: eager code is expected to end
@@ -176,7 +179,10 @@ class Watch:
             first_sample = MIN_LIMIT_SECONDS - _IDLE_SECONDS - _SAMPLE_SECONDS
             if lasted > first_sample and not self._status.slowest and not self._terms.timeout:
                 self._sample(child.pid, call, lasted)
-            if lasted > self.limit(call):
+            limit = self.limit(call)
+            if lasted > _LONG_SECONDS:
+                self.waits_until = limit
+            if lasted > limit:
                 child.stop()
                 self._blame(call, lasted)
                 break

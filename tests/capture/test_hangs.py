@@ -8,6 +8,7 @@ import torch
 from clock import Clock, is_alive
 
 from minifier.capturing import watch as watch_module
+from minifier.capturing.capture import GraphProgress
 from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.watch import FIRST_LIMIT_SECONDS as FIRST
 from minifier.capturing.watch import MIN_LIMIT_SECONDS as LEAST
@@ -15,6 +16,7 @@ from minifier.capturing.watch import Keep, Terms, Watch
 from minifier.data.failure import Kind, Stage
 from minifier.process.child import Child, kill_tree
 from minifier.process.descendants import descendants, processor_seconds
+from minifier.process.progress import Phase, Progress, Ui
 from minifier.torch_side.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(120)
@@ -158,6 +160,23 @@ def test_the_first_call_is_waited_for_as_long_as_it_computes(status, clock, watc
         watch([child])
         clock.move(1.0)
     assert ended and abs(ended[0] - ends) < 10
+
+
+def test_of_a_call_that_lasts_long_the_status_line_says_when_it_counts_as_a_hang(status, clock, watched, tmp_path):
+    watch, child, _ = watched(Terms(timeout=50))
+    shown = []
+    display = Ui()
+    display.show = shown.append
+    graphs = GraphProgress(tmp_path, Progress(Phase.SCRIPT, "it.py"), display, watch)
+    token = status.enter(Stage.COMPILE, 1, 0)
+    for seconds in (1.0, 30.0):
+        clock.move(seconds)
+        watch([child])
+        graphs.tick()
+    status.leave(token)
+    watch([child])
+    graphs.tick()
+    assert ["50 s" in progress.step for progress in shown] == [False, True, False]
 
 
 @pytest.mark.usefixtures("processes")
