@@ -35,6 +35,8 @@ else:
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "minifier"
 MAX_PARAMETERS = 6
+SHORT_LINES = 50
+STARTERS = ("os.fork", "os.posix_spawn", "subprocess.Popen", "subprocess.run")
 # Words that stand where a noun would say more.
 VAGUE = re.compile(r"\b(what|that of|those|such|it|one)\b", re.IGNORECASE)
 # A backend that notes its stack: forked children have the frames of the processes that they were forked from.
@@ -86,6 +88,16 @@ def many_parameters(parsed: dict[Path, ast.Module]) -> list[str]:
                 if len(names) > MAX_PARAMETERS:
                     found.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {node.name} ({len(names)})")
     return found
+
+
+def starts(parsed: dict[Path, ast.Module]) -> list[str]:
+    """Each place that makes a process by itself, and by what."""
+    return [
+        f"{path.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(node.func)}"
+        for path, module in parsed.items()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in STARTERS
+    ]
 
 
 def docstrings(parsed: dict[Path, ast.Module]) -> Iterator[str]:
@@ -246,7 +258,12 @@ def main() -> None:
         print(f"                            {count:6,} {name}")
     code = sum(code_lines(path.read_text(encoding="utf-8")) for path in parsed)
     print(f"lines of code               {code:,} without blanks, comments and docstrings")
-    print(f"files                       {len(parsed)}")
+    short = sum(len(path.read_text(encoding="utf-8").splitlines()) <= SHORT_LINES for path in parsed)
+    print(f"files                       {len(parsed)}, {short} of {SHORT_LINES} lines or less")
+    print(f"layers                      {len(layers())}")
+    print(f"places that start a process {len(starts(parsed))}")
+    for place in starts(parsed):
+        print(f"                            {place}")
     print(f"fields of a Case            {len(dataclasses.fields(Case))}")
     importlib.import_module("minifier.torch_side.torch_private")  # which declares the interfaces
     print(f"private names of torch      {len(PRIVATE_NAMES)} in texts, {len(interfaces())} interfaces")

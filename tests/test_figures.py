@@ -38,6 +38,12 @@ def test_calls_that_climb_and_packages_that_are_entered_again():
     assert figures.climbs_and_returns(["cli", "flow", "flow", "base", "flow", "a", "b", "base"], order) == (1, 2)
 
 
+def test_calls_that_make_a_process_are_found():
+    path = figures.PACKAGE / "some" / "file.py"
+    module = ast.parse("import os, subprocess\nos.fork()\nrun = subprocess.run\nsubprocess.run(['x'])\nos.kill(1, 2)\n")
+    assert figures.starts({path: module}) == ["some/file.py:2 os.fork", "some/file.py:4 subprocess.run"]
+
+
 def test_a_cycle_is_found():
     assert figures.cycle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
     assert set(figures.cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}

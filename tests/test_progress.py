@@ -9,14 +9,14 @@ from clock import Clock
 from minifier.errors import NoRepro
 from minifier.process.forked_step import run_step
 from minifier.process.interrupts import interrupted_afterwards
-from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed, run_for_result
+from minifier.process.progress import Phase, Progress, ProgressPipe, Ui, counted, run_displayed, run_for_result
 
 ONE = Progress(Phase.REDUCING, step="prefix", size=41, probes=7)
 
 
 @pytest.fixture
 def channel():
-    with Channel() as channel:
+    with ProgressPipe() as channel:
         yield channel
 
 
@@ -28,14 +28,14 @@ def test_what_is_sent_arrives_in_its_order(channel):
 
 
 def test_a_part_of_a_line_waits_for_the_rest(channel):
-    os.write(channel._into, b'{"line": "on')
+    os.write(channel._sender.file, b'{"line": "on')
     assert channel.messages() == []
-    os.write(channel._into, b'e"}\n{"line": "tw')
+    os.write(channel._sender.file, b'e"}\n{"line": "tw')
     assert channel.messages() == ["one"]
 
 
 def test_fields_that_are_unknown_or_missing(channel):
-    os.write(channel._into, b'{"progress": {"phase": "reducing", "probes": 3, "colour": "green"}}\n')
+    os.write(channel._sender.file, b'{"progress": {"phase": "reducing", "probes": 3, "colour": "green"}}\n')
     assert channel.messages() == [Progress(Phase.REDUCING, probes=3)]
 
 
@@ -43,13 +43,13 @@ def test_fields_that_are_unknown_or_missing(channel):
     "line", [b"", b"what a backend prints", b"[1]", b"3", b'{"progress": {"phase": "?"}}', b"{}", b'{"progress": 3}']
 )
 def test_what_the_users_code_writes_into_the_pipe_is_passed_over(channel, line):
-    os.write(channel._into, line + b"\n")
+    os.write(channel._sender.file, line + b"\n")
     channel.show(ONE)
     assert channel.messages() == [ONE]
 
 
 def test_a_backend_may_close_every_file_and_open_its_own(channel, tmp_path):
-    number = channel._into
+    number = channel._sender.file
     own = os.open(tmp_path / "own", os.O_WRONLY | os.O_CREAT)
     spare = os.dup(number)
     os.close(number)
@@ -81,7 +81,7 @@ def test_what_a_child_sent_before_it_died_within_a_line(forked):
     def work(channel):
         channel.show(ONE)
         channel.say("a word")
-        os.write(channel._into, b'{"line": "hal')
+        os.write(channel._sender.file, b'{"line": "hal')
         os.kill(os.getpid(), signal.SIGTERM)
         return 0
 

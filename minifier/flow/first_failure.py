@@ -19,7 +19,7 @@ from minifier.data.settings import Settings
 from minifier.errors import FailsByItself, MachineFailed, NoRepro, UsageError
 from minifier.flow.folders import dead_captures, kept_source
 from minifier.flow.keep_case import keep_case, no_backend
-from minifier.process.progress import Channel, Phase, Progress, Ui, run_for_result
+from minifier.process.progress import Phase, Progress, ProgressPipe, Ui, run_for_result
 from minifier.reduction.probe.children import Limits
 from minifier.reduction.probe.prepared_case import StartsThreads, prepare_case
 from minifier.reduction.probe.verdicts import LocalProber, seen
@@ -97,7 +97,7 @@ def failure_in_child(case: Case, settings: Settings, ui: Ui, *, imports_in_child
     killed or exits early.
     """
 
-    def work(_channel: Channel) -> Failure | None:
+    def work(_channel: ProgressPipe) -> Failure | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return how_it_fails(case, settings, imports_in_child)
 

@@ -46,7 +46,7 @@ from minifier.process.descendants import adopt_orphans
 from minifier.process.forked_step import output_dropped
 from minifier.process.interrupts import interrupt_once
 from minifier.process.machine import free_memory
-from minifier.process.progress import Channel, Phase, Progress, counted, run_displayed, run_for_result
+from minifier.process.progress import Phase, Progress, ProgressPipe, counted, run_displayed, run_for_result
 from minifier.reduction.check import FirstShown, first_shown
 from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads
 from minifier.reduction.probe.verdicts import Prober
@@ -81,7 +81,7 @@ def reduce_in_child(
     in_each_probe = backend in run.with_threads
     task = ReductionTask(case, out, settings or run.settings, in_each_probe, doubtful)
 
-    def work(channel: Channel) -> Summary:
+    def work(channel: ProgressPipe) -> Summary:
         return reduce_case(task, channel.show, elsewhere=_elsewhere(attempt, case, channel))
 
     try:
@@ -139,7 +139,7 @@ def find_first_shown(attempt: Attempt, cases: Iterable[Case], number: int) -> Fi
     Raises as `reduce_in_child` does.
     """
 
-    def work(channel: Channel) -> FirstShown:
+    def work(channel: ProgressPipe) -> FirstShown:
         def elsewhere(case: Case, prepared: PreparedCase, scratch: Path) -> Prober:
             make = _elsewhere(attempt, case, channel)
             assert make is not None, "there is a cluster"
@@ -151,7 +151,7 @@ def find_first_shown(attempt: Attempt, cases: Iterable[Case], number: int) -> Fi
     return _in_child(attempt, attempt.folder.path, FirstShown, work)
 
 
-def _in_child(attempt: Attempt, out: Path, kind: type[_Result], work: Callable[[Channel], _Result]) -> _Result:
+def _in_child(attempt: Attempt, out: Path, kind: type[_Result], work: Callable[[ProgressPipe], _Result]) -> _Result:
     """Run `work` in a forked child in the place of the script; return its result, of this dataclass."""
     ui, cluster = attempt.run.ui, attempt.run.cluster
     program = attempt.asked.program if attempt.asked is not None else Program(attempt.case.script.name)
@@ -161,7 +161,7 @@ def _in_child(attempt: Attempt, out: Path, kind: type[_Result], work: Callable[[
         cluster.wait(ui.tick)
     ui.show(Progress(Phase.REDUCING, step="calling the backend again"))
 
-    def work_in_place(channel: Channel) -> _Result:
+    def work_in_place(channel: ProgressPipe) -> _Result:
         interrupt_once()
         take_the_place_of(program)
         adopt_orphans()
@@ -199,12 +199,12 @@ def _in_child(attempt: Attempt, out: Path, kind: type[_Result], work: Callable[[
     return result
 
 
-def _elsewhere(attempt: Attempt, case: Case, channel: Channel) -> Callable[[PreparedCase, Path], Prober] | None:
+def _elsewhere(attempt: Attempt, case: Case, channel: ProgressPipe) -> Callable[[PreparedCase, Path], Prober] | None:
     cluster = attempt.run.cluster
     return functools.partial(_on_cluster, cluster, case, channel) if cluster is not None else None
 
 
-def _on_cluster(cluster: Cluster, case: Case, channel: Channel, prepared: PreparedCase, scratch: Path) -> Prober:
+def _on_cluster(cluster: Cluster, case: Case, channel: ProgressPipe, prepared: PreparedCase, scratch: Path) -> Prober:
     from minifier.reduction.cluster.elsewhere import ClusterProber
 
     save(case, scratch / "case")
@@ -332,7 +332,7 @@ def reduce_with_live_backend(attempt: Attempt) -> Attempt:
     found, number, run = attempt.call.found, attempt.call.failing.number, attempt.run
     out = attempt.folder.path
 
-    def work(channel: Channel) -> int:
+    def work(channel: ProgressPipe) -> int:
         def on_failure(record: Record, error: BaseException | None) -> None:
             if error is not None or record.number != number:
                 return

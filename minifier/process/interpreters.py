@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from minifier.data.case.state import ordinary
+from minifier.process.channel import ChannelEnded, Sender
 from minifier.process.child import Child
 from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
 from minifier.process.machine import cores, room
@@ -65,7 +65,7 @@ class Interpreter:
         self.folder = Path(tempfile.mkdtemp(prefix="minify-verify-"))
         self.observer, self.work = self.folder / "observer", self.folder / "empty"
         self.child: Child | None = None
-        self.word: int | None = None
+        self.word: Sender | None = None
         self._printed: BinaryIO
         for place in (self.observer, self.work):
             place.mkdir()
@@ -96,8 +96,8 @@ class Interpreter:
     def say(self, **word: list[str]) -> None:
         """Send a message to an interpreter that waits: `imports` (modules), or `path`, which ends the waiting."""
         assert self.word is not None, "only an interpreter that waits has a pipe"
-        with contextlib.suppress(BrokenPipeError):  # it has died, which its exit status shows
-            os.write(self.word, json.dumps(word).encode() + b"\n")
+        with contextlib.suppress(ChannelEnded):  # it has died, which its exit status shows
+            self.word.send(**word)
 
     def output(self) -> str:
         """Return the printed text, standard error included."""
@@ -118,7 +118,7 @@ class Interpreter:
 
     def _close(self) -> None:
         if self.word is not None:
-            let_go(self.word)
+            let_go(self.word.file)
             self.word = None
 
 
@@ -172,13 +172,13 @@ class Interpreters:
         with contextlib.suppress(OSError):  # no room after all: the verification starts its own
             interpreter = Interpreter(self.launch)
             theirs, ours = os.pipe()
-            interpreter.word = keep_from_scripts(out_of_the_way(ours))
+            interpreter.word = Sender(keep_from_scripts(out_of_the_way(ours)))
             try:
                 (interpreter.observer / _WAITS).write_text(str(theirs))
                 interpreter.start(SCRIPT, clean_environment(interpreter.folder, more=()), given=(theirs,))
             except OSError:
                 shutil.rmtree(interpreter.folder, ignore_errors=True)
-                let_go(interpreter.word)
+                let_go(interpreter.word.file)
                 raise
             finally:
                 os.close(theirs)

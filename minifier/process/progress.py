@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 
 from minifier.data.case.serial import pack, unpack
 from minifier.data.case.store import write_atomically
-from minifier.process.descriptors import identity, out_of_the_way
+from minifier.process.channel import ChannelEnded, Message, Receiver, Sender
+from minifier.process.descriptors import out_of_the_way
 from minifier.process.forked_step import StepEnd, run_step
-from minifier.process.interrupts import deaf, uninterrupted
+from minifier.process.interrupts import deaf
 
-_CHUNK = 1 << 16
 _MAX_RUNS = 3  # of a forked phase that is killed from outside
 _Result = TypeVar("_Result")
 
@@ -122,51 +122,41 @@ class Ui(Display):
 SILENT = Ui()
 
 
-class Channel(Display):
+class ProgressPipe(Display):
     """A pipe from a forked process, which calls `show` and `say`, to its parent, which calls `messages`."""
 
     def __init__(self) -> None:
-        self._from, into = os.pipe()
-        os.set_blocking(self._from, False)
-        self._into = out_of_the_way(into)
-        self._identity = identity(self._into)
-        self._unread = b""
+        reading, writing = os.pipe()
+        self._receiver, self._sender = Receiver(reading), Sender(out_of_the_way(writing))
 
-    def __enter__(self) -> Channel:
+    def __enter__(self) -> ProgressPipe:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        os.close(self._from)
-        os.close(self._into)
+        os.close(self._receiver.file)
+        os.close(self._sender.file)
 
     def show(self, progress: Progress) -> None:
         """Send how far the reduction has come."""
-        self._send({"progress": {**asdict(progress), "phase": progress.phase.value}})
+        self._send(progress={**asdict(progress), "phase": progress.phase.value})
 
     def say(self, text: str) -> None:
         """Send a line for the user."""
-        self._send({"line": text})
+        self._send(line=text)
 
-    def _send(self, message: dict[str, Any]) -> None:
-        data = json.dumps(message).encode() + b"\n"
+    def _send(self, **message: Any) -> None:
         # A backend of the user's may close the pipe: the reduction goes on without a display.
-        with uninterrupted(), contextlib.suppress(OSError):  # no message is cut in two
-            while data and identity(self._into) == self._identity:
-                data = data[os.write(self._into, data) :]
+        with contextlib.suppress(ChannelEnded):
+            self._sender.send(**message)
 
     def messages(self) -> list[Progress | str]:
         """Return all complete messages that have arrived; never wait."""
-        with contextlib.suppress(BlockingIOError):
-            while chunk := os.read(self._from, _CHUNK):
-                self._unread += chunk
-        *lines, self._unread = self._unread.split(b"\n")
-        return [message for line in lines if (message := _read(line)) is not None]
+        return [known for message in self._receiver.received() if (known := _read(message)) is not None]
 
 
-def _read(line: bytes) -> Progress | str | None:
-    """Return a line of the pipe as a message; None for a line of the user's code, which inherits the pipe."""
+def _read(message: Message) -> Progress | str | None:
+    """Return the progress or the line of a message; None for what code of the user's wrote."""
     try:
-        message = json.loads(line)
         if "line" in message:
             return str(message["line"])
         known = {field.name for field in fields(Progress)}
@@ -176,13 +166,15 @@ def _read(line: bytes) -> Progress | str | None:
         return None
 
 
-def run_displayed(work: Callable[[Channel], int], ui: Ui, interrupting: Callable[[], object] = lambda: None) -> StepEnd:
+def run_displayed(
+    work: Callable[[ProgressPipe], int], ui: Ui, interrupting: Callable[[], object] = lambda: None
+) -> StepEnd:
     """Run `work` in a forked child, as `run_step` does, and display the messages of its channel.
 
     A child that is killed by SIGKILL, which this tool does not send, runs again, up to `_MAX_RUNS` times in all.
     """
     for run in range(1, _MAX_RUNS + 1):
-        with Channel() as channel:
+        with ProgressPipe() as channel:
             listen = functools.partial(_show_messages, channel, ui)
             try:
                 end = run_step(functools.partial(work, channel), listen, interrupting=interrupting)
@@ -194,7 +186,7 @@ def run_displayed(work: Callable[[Channel], int], ui: Ui, interrupting: Callable
     return end
 
 
-def _show_messages(channel: Channel, ui: Ui) -> None:
+def _show_messages(channel: ProgressPipe, ui: Ui) -> None:
     for message in channel.messages():
         if isinstance(message, str):
             ui.say(message)
@@ -204,7 +196,7 @@ def _show_messages(channel: Channel, ui: Ui) -> None:
 
 
 def run_for_result(
-    kind: Any, work: Callable[[Channel], _Result], ui: Ui, interrupting: Callable[[], object] = lambda: None
+    kind: Any, work: Callable[[ProgressPipe], _Result], ui: Ui, interrupting: Callable[[], object] = lambda: None
 ) -> tuple[_Result | None, StepEnd]:
     """Run `work` in a forked child, as `run_displayed` does. Return its result, of this dataclass, and the child's end.
 
@@ -213,7 +205,7 @@ def run_for_result(
     with tempfile.TemporaryDirectory(prefix="minify-") as folder:
         path = Path(folder) / "result.json"
 
-        def work_and_write(channel: Channel) -> int:
+        def work_and_write(channel: ProgressPipe) -> int:
             result = work(channel)
             with deaf():  # the work is complete
                 write_atomically(path, json.dumps(pack(result)))

@@ -141,7 +141,7 @@ def test_no_more_are_started_than_are_wanted(interpreters):
 def test_the_script_of_the_user_does_not_hold_it(tmp_path, interpreters):
     """A daemon that the script starts would keep the waiting interpreters alive for ever."""
     start_ahead(interpreters)
-    number = interpreters.waiting[0].word
+    number = interpreters.waiting[0].word.file
     pid = os.fork()
     if pid == 0:
         close_for_scripts()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
-import json
 import os
 import resource
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from minifier.data.torch_names import CACHES_OF_GRAPHS
+from minifier.process.channel import Sender, read_messages
 from minifier.process.child import Child, supervise
 from minifier.process.descendants import kill_orphans
 from minifier.process.descriptors import StackFile, calls_user_code, out_of_the_way, read_stack, stack_file
@@ -40,19 +40,19 @@ class Limits:
     memory: int | None = None
 
 
-_parent_pipe: int | None = None
+_to_parent: Sender | None = None
 
 
 def tell(**facts: Any) -> None:
     """Report facts from a child to its parent, which has them even if the child dies at its next step."""
-    if _parent_pipe is not None:
-        _write(_parent_pipe, json.dumps(facts).encode() + b"\n")
+    if _to_parent is not None:
+        _to_parent.send(**facts)
 
 
 def fall_silent() -> None:
     """Report nothing from now on, in a fork of a child: its facts would be taken for the child's."""
-    global _parent_pipe
-    _parent_pipe = None
+    global _to_parent
+    _to_parent = None
 
 
 @contextlib.contextmanager
@@ -69,8 +69,8 @@ def imports_told() -> Iterator[None]:
 def run_job(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Path | None, pipe: int) -> NoReturn:
     """Run the job in a new child, and exit. `folder` is the child's own, `compiled` the cache of compiled code.
     `headers` are inductor's precompiled headers; `pipe` leads to the parent."""
-    global _parent_pipe
-    _parent_pipe = pipe
+    global _to_parent
+    _to_parent = Sender(pipe)
     gc.freeze()  # collections here do not touch the pages that are shared with the parent
     message: dict[str, Any] = {}
     try:
@@ -91,11 +91,6 @@ def run_job(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Pat
                     stream.flush()
         finally:
             os._exit(0)
-
-
-def _write(pipe: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(pipe, data) :]
 
 
 def _isolate(folder: Path, compiled: Path, headers: Path | None) -> None:
@@ -184,8 +179,8 @@ class _Probe:
         child = self.child
         written = _tail(self._folder / "output")
         message: dict[str, Any] = {}
-        for line in child.data.split(b"\n")[:-1]:  # the last may be incomplete
-            message.update(json.loads(line))
+        for facts in read_messages(child.data)[0]:
+            message.update(facts)
         return ChildEnd(
             result=None if child.timed_out or child.exhausted else message.get("result"),
             seconds=child.seconds,

@@ -18,7 +18,7 @@ from minifier.data.settings import Settings
 from minifier.process.descendants import adopt_orphans
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.interrupts import interrupt_once
-from minifier.process.progress import Channel, Ui, run_displayed
+from minifier.process.progress import ProgressPipe, Ui, run_displayed
 from minifier.reduction.probe.verdicts import seen
 from minifier.repro.source.conditions import SameEvidence, SourceRun
 from minifier.repro.source.probe import SourceLab, passed
@@ -88,7 +88,7 @@ class _PartSearchAdapter:
 
 
 def _shorten(
-    task: DefinitionsToShorten, settings: Settings, scratch: Path, channel: Channel, started: float
+    task: DefinitionsToShorten, settings: Settings, scratch: Path, channel: ProgressPipe, started: float
 ) -> ShortDefinitions | None:
     """Shorten the definitions in this process, whose forks run the candidates; None if the script does not fail."""
     replace_programs_folder(task.folders)
@@ -138,7 +138,7 @@ def shorten_definitions(task: DefinitionsToShorten, settings: Settings, ui: Ui) 
     with tempfile.TemporaryDirectory(prefix="minify-") as folder:
         result_path = Path(folder) / _RESULT_FILE
 
-        def work(channel: Channel) -> int:
+        def work(channel: ProgressPipe) -> int:
             interrupt_once()
             adopt_orphans()
             shortened = _shorten(task, settings, Path(folder), channel, started)

@@ -28,7 +28,7 @@ from minifier.errors import FailsByItself, MachineFailed, MinifyError, NoRepro, 
 from minifier.process.descendants import adopt_orphans
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.interrupts import interrupt_once
-from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed
+from minifier.process.progress import Phase, Progress, ProgressPipe, Ui, counted, run_displayed
 from minifier.reduction.probe.verdicts import seen
 from minifier.reduction.summary import KEPT, Summary
 from minifier.repro.emit.repro import needed_folder, versions
@@ -281,7 +281,7 @@ def _reduce(
     program: Program,
     out: Path,
     settings: Settings,
-    channel: Channel,
+    channel: ProgressPipe,
     of_backend: Case | None,
     known: KnownRun,
     reached: Callable[[ReducedScript], None] = lambda _: None,
@@ -378,7 +378,7 @@ def reduce_script(
     def save(reduced: ReducedScript) -> None:
         write_atomically(result_path, json.dumps(pack(reduced)))
 
-    def work(channel: Channel) -> int:
+    def work(channel: ProgressPipe) -> int:
         interrupt_once()
         adopt_orphans()
         try:
