@@ -244,9 +244,10 @@ def _refuse_if_eager_fails_alike(runner: ProbeRunner, case: Case) -> None:
 
 def _where_eager_raises(failure: Failure, raised: Link) -> Failure:
     """Return the failure of a process that died, with the exception that eager raises instead."""
-    exception = f"eager raises {raised['type'].removeprefix('builtins.')}"
-    difference = Difference(Aspect.NO_EXCEPTION, "the call", f"{exception}; the compiled code ends the process")
-    return replace(failure, message=f"{failure.message}, where {exception}", differences=(difference,))
+    exception = raised["type"].removeprefix("builtins.")
+    sentence = f"eager raises {exception}; the compiled code ends the process"
+    difference = Difference(Aspect.NO_EXCEPTION, "the call", sentence, exception=exception)
+    return replace(failure, message=f"{failure.message}, where eager raises {exception}", differences=(difference,))
 
 
 def calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:

@@ -144,7 +144,8 @@ def test_an_assertion_of_the_script_is_its_own_check(module):
 
 def test_a_death_where_eager_raises_is_told_with_the_exception():
     raises = "eager raises RuntimeError: ZeroDivisionError; the compiled code ends the process"
-    difference = Difference(Aspect.NO_EXCEPTION, "the call", raises)
+    exception = "RuntimeError: ZeroDivisionError"
+    difference = Difference(Aspect.NO_EXCEPTION, "the call", raises, exception=exception)
     died = Failure(Fingerprint(Stage.RUN, Kind.SIGNAL, message="SIGFPE"), "signal", "SIGFPE", differences=(difference,))
     text = text_of(summed_up(outcome(died), backends=(("eager", "passes"),)))
     assert "where eager raises RuntimeError: ZeroDivisionError." in text and "the same program runs" not in text

@@ -288,7 +288,7 @@ FIELDS: dict[type, dict[str, Check]] = {
         "graph_break": texts.text,
     },
     Frame: {"module": texts.line, "function": texts.line},
-    Difference: {"where": texts.line, "sentence": texts.text},
+    Difference: {"where": texts.line, "sentence": texts.text, "exception": texts.text},
     Tolerance: {"rtol": between(0, math.inf), "atol": between(0, math.inf), "predicate": texts.statements},
 }
 

@@ -97,6 +97,7 @@ class Difference:
     noise: the change of eager's result under a rounding error.
     elements: the elements that are furthest from eager's.
     has_nan: eager's result has NaN.
+    exception: what eager raises, type and first line, where the compiled code does not.
 
     Distances are absolute, of the worst element; None if meaningless.
     """
@@ -109,6 +110,7 @@ class Difference:
     noise: float | None = None
     elements: tuple[ElementPair, ...] = ()
     has_nan: bool = False
+    exception: str = ""
 
     def named(self, names: Mapping[str, str]) -> Difference:
         """Return the difference with these names in the place of placeholders' names."""

@@ -139,17 +139,14 @@ def sentence_of(outcome: Outcome) -> str:
         return f"`torch.compile` fails with {code(failure.line)}; without it the script runs."
     first = headline(failure.message).rstrip(".")
     if fingerprint.stage is Stage.COMPARE:
-        what = f"{first[:1].lower()}{first[1:]}"
-        if Aspect.NO_EXCEPTION.value in fingerprint.aspects:
-            raises, _, compiled = what.rpartition("; ")
-            event = "ends the process" if compiled.endswith("ends the process") else "raises nothing"
-            return f"{where} of {program} {event}, where {raises}."
-        return f"{where} of {program} raises nothing, but {what}."
+        if (of_eager := failure.missing_exception) is not None:
+            return f"{where} of {program} raises nothing, where eager raises {of_eager.exception.rstrip('.')}."
+        return f"{where} of {program} raises nothing, but {first[:1].lower()}{first[1:]}."
     when = "while it is traced" if case.while_tracing else _WHEN[fingerprint.stage]
     how = _HOW.get(fingerprint.kind)
     event = f"{how}: {code(failure.line)}" if how else f"it raises {code(failure.line)}"
     if (of_eager := case.failure.missing_exception) is not None:  # the compiled code ends the process
-        return f"{where} of {program} fails {when}: {event}, where {of_eager.sentence.rpartition('; ')[0]}."
+        return f"{where} of {program} fails {when}: {event}, where eager raises {of_eager.exception}."
     passes = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
     alone = " Without a backend the same program runs." if passes else ""
     if case.is_of_torch:

@@ -130,8 +130,9 @@ class _ComparisonRun:
         if eager.error is not None and compiled.error is None and not out_of_memory:
             where = "the backward pass" if eager.stage is Stage.BACKWARD_RUN else "the call"
             first_line = (str(eager.error).strip().splitlines() or [""])[0]
-            sentence = f"eager raises {type(eager.error).__name__}: {first_line}; the compiled function does not"
-            differences.append(Difference(Aspect.NO_EXCEPTION, where, sentence))
+            exception = f"{type(eager.error).__name__}: {first_line}"
+            sentence = f"eager raises {exception}; the compiled function does not"
+            differences.append(Difference(Aspect.NO_EXCEPTION, where, sentence, exception=exception))
         return Comparison(
             self._not_ignored(differences),
             compiled_error=compiled.error if eager.error is None else None,
