@@ -61,6 +61,7 @@ class Captured:
     """The outcome of a run of the script.
 
     graphs: how many graphs the backend got.
+    declined: for each graph that the backend gave back by an exception of Dynamo's own, as SkipFrame, its type.
     repeated: failures with the sentence and op count of an earlier failure.
     environment: torch's variables that the script itself set; torch, imported before the script, ignored these.
     logged: distinct log lines of level WARNING and above from backend calls.
@@ -91,6 +92,7 @@ class Captured:
     traceback: str = ""
     script_status: int | None = None
     backends: tuple[str, ...] = ()
+    declined: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     logged: tuple[str, ...] = ()
     slowest: float = 0.0

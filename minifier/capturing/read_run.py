@@ -92,6 +92,7 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         traceback=final.get("traceback", ""),
         script_status=final.get("status", end.status),
         backends=tuple(dict.fromkeys(e["backend"] for e in compiling.values())),
+        declined=tuple(event["type"] for event in events if event["event"] == "declined"),
         environment=tuple((name, value) for name, value in final.get("environment", ())),
         logged=warnings_logged(events),
         slowest=status.slowest,

@@ -109,8 +109,8 @@ def nothing_failed(
         return Interrupted(f"{name} was interrupted before a backend call had failed{hint}")
     checked = (
         f"{captured.graphs} graph{'s' if captured.graphs != 1 else ''} went to the backend "
-        f"({', '.join(captured.backends)}); each was compiled, and each call of the result was watched for an exception"
-        + _comparison(captured, compared)
+        f"({', '.join(captured.backends)}); {_compiled(captured)}, and each call of the result was watched for an "
+        "exception" + _comparison(captured, compared)
         if captured.graphs
         else "no graph went to a backend"
     )
@@ -147,6 +147,15 @@ def nothing_failed(
         + _fallbacks(compared)
         + _advice(captured)
     )
+
+
+def _compiled(captured: Captured) -> str:
+    """Say which graphs were compiled: not those for which the backend raised what Dynamo takes for its own word."""
+    if not captured.declined:
+        return "each was compiled"
+    raised = ", ".join(dict.fromkeys(captured.declined))
+    rest = "none was compiled" if len(captured.declined) == captured.graphs else "the others were compiled"
+    return f"the backend declined {len(captured.declined)} of them ({raised}), {rest}"
 
 
 def _in_eager(captured: Captured, in_eager: Captured | None) -> str:

@@ -133,6 +133,12 @@ NOTHING = {
         "--match-log",
     ),
     "unknown backend": ("import torch\ntorch.compile(torch.sin, backend='inductr')(torch.ones(2))\n", "inductor"),
+    "a graph that the backend gives back": (
+        "import torch\nfrom torch._dynamo.exc import SkipFrame\n"
+        "def backend(gm, inputs):\n    raise SkipFrame('not for me')\n"
+        "torch.compile(torch.sin, backend=backend)(torch.ones(2))\n",
+        "SkipFrame",
+    ),
     "wrong in eager": (
         "import torch\nimport oddlib\n"
         "f = torch.compile(lambda x, i: torch.gather(x, 0, i) * 2, backend='oddlib_tanh')\n"
