@@ -310,6 +310,20 @@ def test_the_script_goes_on_without_a_function_of_torch(place, forked):
     assert [sentence for sentence in lost if loses in sentence and place in sentence]
 
 
+def test_a_later_run_in_a_process_tells_of_a_missing_function_as_well(forked):
+    def work():
+        interface, place = replaced_at("torch.library:Library.define")
+        torch_private.note_registrations()
+        find = interfaces._find
+        interfaces._find = lambda p, *, load: interfaces._ABSENT if p in interface.places else find(p, load=load)
+        with losses.losses_of_a_run():
+            torch_private.note_registrations()
+            return place, losses.losses()
+
+    place, lost = forked(work)
+    assert [sentence for sentence in lost if place in sentence]
+
+
 _SYMBOLIC = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
 
 

@@ -53,7 +53,8 @@ class _Registrations(dict[str, Any]):
 def note_registrations() -> None:
     """Record which code registers each backend and defines each operator, from now on."""
     table = _FUNCTIONS.find()
-    if isinstance(table, _Registrations):
+    if isinstance(table, _Registrations):  # since an earlier run, which was told of what is missing
+        _DEFINE.find()
         return
     if type(table) is dict:
         _FUNCTIONS.assign(_Registrations(table))
