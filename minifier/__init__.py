@@ -29,7 +29,7 @@ def __getattr__(name: str) -> Any:
     """
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from minifier.flow.machine import import_with_torch
+    from minifier.flow.prepare import import_with_torch
 
     module, function = _PLACES[name]
     return getattr(import_with_torch(module), function)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from minifier.data import losses, torch_names
-from minifier.flow import machine
+from minifier.flow import prepare
 
 OLD = "torch 2.7.1+cu128"
 
@@ -30,9 +30,9 @@ def test_a_nightly_build_and_a_newer_release_were_not_tested(monkeypatch):
     assert torch_names.why_untested(f"{newest}.0+cpu") == torch_names.why_untested("2.8.0") == ""
     assert torch_names.why_untested(f"{newest}.0.dev20260301") and newest in torch_names.why_untested("99.0.0")
     with losses.losses_of_a_run():
-        lost = machine.doubts()
+        lost = prepare.doubts()
         monkeypatch.setattr(torch_names, "NEWEST_TORCH", (2, 7))
-        line, *others = machine.doubts()
+        line, *others = prepare.doubts()
     assert others == lost and torch.__version__ in line and "2.7" in line
 
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from minifier.capturing.watch import failure_of_script
+from minifier.capturing.script_limits import failure_of_script
 from minifier.data.failure import Kind, Verdict, same
 from minifier.process.forked_step import StepEnd
 from minifier.reduction.probe.children import ChildEnd

@@ -9,7 +9,7 @@ import pytest
 
 from minifier.data.failure.fingerprint import native_frames
 from minifier.torch_side import torch_private as private
-from minifier.torch_side.torch_private.state import SignalStack
+from minifier.torch_side.torch_private.modes import SignalStack
 
 
 @pytest.mark.timeout(60)

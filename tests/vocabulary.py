@@ -306,7 +306,7 @@ def reduced_at(source: Path, out: Path, **settings: Any) -> Any:
     from minifier.data.case.store import load
     from minifier.data.settings import Settings
     from minifier.flow.attempt import Attempt, Run
-    from minifier.flow.reduction import reduce_in_child
+    from minifier.flow.reduce_in_child import reduce_in_child
 
     case = load(source)
     return reduce_in_child(Attempt(Run(Settings(**settings)), RunFolder(out), case), case, out)
@@ -331,7 +331,7 @@ class Bureau:
         Cases are in `graphs`."""
         from minifier.capturing.capture import capture
         from minifier.capturing.script import Program
-        from minifier.capturing.watch import Terms
+        from minifier.capturing.script_limits import Terms
 
         assert "oddlib" not in sys.modules, "the script's backends must be registered by the script, not before"
         script = self.folder / "failing.py"
@@ -352,7 +352,7 @@ class Bureau:
         """The failure as a second run of the script shows it, its Case, and what was said about it."""
         from minifier.capturing.capture import FoundFailures
         from minifier.capturing.script import Program
-        from minifier.capturing.watch import Terms
+        from minifier.capturing.script_limits import Terms
         from minifier.data.case.store import load
         from minifier.data.settings import Settings
         from minifier.flow.attempt import Run

@@ -34,7 +34,7 @@ MAX_REQUEST_BYTES = 1 << 18
 def warm_up() -> None:
     """Import what a command, the captured script and the probes import, and collect the report's environment once."""
     from minifier.flow.cli import running  # noqa: F401
-    from minifier.flow.machine import import_torch
+    from minifier.flow.prepare import import_torch
     from minifier.process.forked_step import run_step
     from minifier.repro.report import environment
 

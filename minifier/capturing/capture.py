@@ -20,9 +20,9 @@ from minifier.capturing.captured import Captured, EventReader, FailingGraph
 from minifier.capturing.read_run import read_run
 from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.script import Program, ScriptEnd, is_file, run_program
-from minifier.capturing.watch import STACKS, Comparing, Keep, Terms, Watch
-from minifier.data.case.state import variables
+from minifier.capturing.script_limits import STACKS, Comparing, Keep, Terms, Watch
 from minifier.data.case.store import load, save
+from minifier.data.case.switches import variables
 from minifier.data.failure import Failure, Kind, same
 from minifier.data.failure.evidence import rank_of
 from minifier.data.losses import on_loss

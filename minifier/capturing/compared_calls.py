@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from minifier.capturing.captured import EventLog
-from minifier.capturing.watch import Comparing
+from minifier.capturing.script_limits import Comparing
 from minifier.torch_side.torch_private import NodeId, node_of, nodes_below, storage_key
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from minifier.capturing.backend_calls import ComparedCall
-from minifier.capturing.watch import Comparing
+from minifier.capturing.script_limits import Comparing
 from minifier.data.case import Case, Graph, Node, TensorInput
 from minifier.data.case.graph import is_in_place, renamed, tensor_keys
 from minifier.data.case.inputs import Stored

@@ -18,8 +18,8 @@ from minifier.capturing.backend_calls import AotGraph, DynamoGraph, ScriptCall
 from minifier.capturing.backend_reference import folders_of, operator_imports, reads_of
 from minifier.capturing.comparing import KeptResults, WorstResult
 from minifier.capturing.process_state import at_the_call, current_state
+from minifier.capturing.script_limits import Comparing
 from minifier.capturing.symbol_origins import Sizes, symbolic_sizes
-from minifier.capturing.watch import Comparing
 from minifier.data.case import (
     BackendReference,
     BackendSource,
@@ -35,8 +35,8 @@ from minifier.data.case.expressions import reads_float
 from minifier.data.case.inputs import source_names
 from minifier.data.case.literals import SCRIPT, imports_of_config
 from minifier.data.case.serial import pack
-from minifier.data.case.state import is_secret
 from minifier.data.case.store import ATEN, TENSORS, load, save
+from minifier.data.case.switches import is_secret
 from minifier.data.failure import Difference, Failure, Fingerprint, Kind, Stage
 from minifier.data.failure.evidence import failure_of_differences
 from minifier.data.failure.fingerprint import failure_of, of_line

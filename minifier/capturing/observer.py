@@ -23,8 +23,8 @@ from minifier.capturing.compared_calls import ComparedCalls, Training
 from minifier.capturing.graph_record import Record
 from minifier.capturing.process_state import Baseline
 from minifier.capturing.running_calls import RunningCalls
+from minifier.capturing.script_limits import Terms
 from minifier.capturing.silent_fallbacks import LoggedLines, fallback, is_unchanged, parts_of, watch_of
-from minifier.capturing.watch import Terms
 from minifier.data.case import TORCH_COMPILE, BackendReference
 from minifier.data.failure import Difference, Stage
 from minifier.data.failure.observed import text

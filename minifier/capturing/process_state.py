@@ -19,7 +19,7 @@ from minifier.capturing.object_source import option
 from minifier.data.case import State
 from minifier.data.case.literals import SCRIPT
 from minifier.data.case.serial import pack_arg, unpack_arg
-from minifier.data.case.state import (
+from minifier.data.case.switches import (
     AUTOCAST_CACHE,
     DEFAULT_DEVICE,
     Values,

@@ -12,8 +12,8 @@ from typing import Any
 
 from minifier.capturing.captured import Captured, FailingGraph, FellBack, complete, is_of_torch, read_events
 from minifier.capturing.running_calls import Running, RunningCalls
+from minifier.capturing.script_limits import STACKS, Watch, failure_of_script, fatal_call, how_it_ended
 from minifier.capturing.silent_fallbacks import warnings_logged
-from minifier.capturing.watch import STACKS, Watch, failure_of_script, fatal_call, how_it_ended
 from minifier.data.case import BackendReference, Call, Case
 from minifier.data.case.calls import call_of, called
 from minifier.data.case.graph import tensor_keys

@@ -21,8 +21,8 @@ from minifier.capturing.capture import (
 )
 from minifier.capturing.captured import Captured, FailingGraph
 from minifier.capturing.script import Program, StandardInput
+from minifier.capturing.script_limits import Terms
 from minifier.capturing.slicing import with_definitions
-from minifier.capturing.watch import Terms
 from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Drawn, Input, Script, TensorInput
 from minifier.data.case.calls import called
 from minifier.data.case.run_folder import RunFolder
@@ -33,8 +33,8 @@ from minifier.data.torch_names import INDUCTOR_MODULES
 from minifier.errors import NoRepro, UsageError
 from minifier.flow.attempt import Attempt, FailingCall, Run, backend_fallbacks
 from minifier.flow.folders import Asked, lock_run, note_run
-from minifier.flow.machine import get_ready
-from minifier.flow.reduction import with_memory_limit
+from minifier.flow.prepare import get_ready
+from minifier.flow.reduce_in_child import with_memory_limit
 from minifier.flow.whole_script import literals_of
 from minifier.process.progress import Ui, counted
 from minifier.repro.report.privacy import PRIVATE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from minifier.flow.machine import import_torch
+from minifier.flow.prepare import import_torch
 
 
 def loaded_entry_point(point: EntryPoint) -> tuple[Any, str]:

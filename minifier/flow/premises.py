@@ -20,7 +20,7 @@ from minifier.data.case.store import load
 from minifier.data.case.symbolic_sizes import goes_through_dynamo
 from minifier.errors import NoRepro, OtherMessage, StoppedAtOnce, StoppedEarly
 from minifier.flow.attempt import Attempt
-from minifier.flow.reduction import add_probes, find_first_shown, reduce_changed, reduce_further
+from minifier.flow.reduce_in_child import add_probes, find_first_shown, reduce_changed, reduce_further
 from minifier.flow.whole_script import literals_of
 from minifier.process.progress import counted
 from minifier.reduction.flakiness import longest_pause

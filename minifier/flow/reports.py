@@ -27,10 +27,10 @@ from minifier.reduction.summary import Summary
 from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.report.environment import EnvironmentCollector
-from minifier.repro.report.finished import BUNDLE, Consent, Written, write_bare_reports, write_reports
 from minifier.repro.report.outcome import Outcome, Status
 from minifier.repro.report.redact import Redactor
 from minifier.repro.report.secret_constants import without_secret_constants
+from minifier.repro.report.write_reports import BUNDLE, Consent, Written, write_bare_reports, write_reports
 from minifier.repro.source.run_source import in_eager
 from minifier.torch_side.torch_private import backend_error
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from minifier.data.case import EAGER, BackendReference, Case, Level
 from minifier.data.case.run_folder import RunFolder, next_place, shown_path
-from minifier.data.case.state import others
 from minifier.data.case.store import CASE, load, save
+from minifier.data.case.switches import others
 from minifier.data.failure import Aspect, Failure, Kind, Stage, same
 from minifier.data.failure.likeness import advice, unlike
 from minifier.data.settings import Settings
 from minifier.errors import NoRepro, StoppedEarly
 from minifier.flow.attempt import Attempt, ReproResult
-from minifier.flow.reduction import limited, reduce, reduce_further
+from minifier.flow.reduce_in_child import limited, reduce, reduce_further
 from minifier.process.descendants import kill_orphans
 from minifier.process.interpreters import Interpreters
 from minifier.process.machine import cores

@@ -22,11 +22,12 @@ import libcst as cst
 
 from minifier.capturing.script import Program
 from minifier.data.case.run_folder import RunFolder
-from minifier.data.case.state import others
 from minifier.data.case.store import load, remove_partial
+from minifier.data.case.switches import others
 from minifier.data.settings import Settings
 from minifier.errors import NoRepro, NothingToReduce, StoppedEarly
 from minifier.flow.attempt import Attempt, Run
+from minifier.flow.check_program import as_script
 from minifier.flow.first_failure import take_up
 from minifier.flow.folders import Asked, asked_there, case_folder, choose_folder, is_unfinished, lock_run, make_folder
 from minifier.flow.keep_case import (
@@ -43,11 +44,10 @@ from minifier.flow.keep_case import (
     run_observed,
     with_inputs_recorded,
 )
-from minifier.flow.machine import prepared
 from minifier.flow.no_failure import minify_other_failure, minify_source
 from minifier.flow.premises import is_held_up, reduce_from_premises, reduce_with_any_message
-from minifier.flow.program import as_script
-from minifier.flow.reduction import (
+from minifier.flow.prepare import prepared
+from minifier.flow.reduce_in_child import (
     has_near_failure,
     is_only_live,
     reduce,

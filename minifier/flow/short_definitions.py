@@ -13,14 +13,20 @@ from minifier.data.failure import Kind
 from minifier.data.settings import Settings
 from minifier.errors import NoRepro, StoppedEarly
 from minifier.flow.attempt import Attempt, ReproResult
-from minifier.flow.reduction import add_probes, limited
+from minifier.flow.reduce_in_child import add_probes, limited
 from minifier.flow.repro_search import search_for
 from minifier.process.progress import counted
 from minifier.reduction.passes.table import DEFINITIONS
 from minifier.reduction.summary import Summary
 from minifier.repro.emit.definitions import source_of, split_imports
-from minifier.repro.emit.repro import Repro, difference, write_repro
-from minifier.repro.source.definitions import DefinitionsToShorten, ShortDefinitions, parts_of, shorten_definitions
+from minifier.repro.emit.footer import difference
+from minifier.repro.emit.repro import Repro, write_repro
+from minifier.repro.source.spare_definitions import (
+    DefinitionsToShorten,
+    ShortDefinitions,
+    parts_of,
+    shorten_definitions,
+)
 
 _MIN_SECONDS = 30.0
 _FEW_PARTS = 4  # functions, methods, statements and entries that nobody minds reading

@@ -18,15 +18,15 @@ import libcst as cst
 from minifier.capturing.capture import FoundFailures, capture
 from minifier.capturing.captured import Captured
 from minifier.capturing.script import Program
+from minifier.capturing.script_limits import Terms
 from minifier.capturing.slicing.data_read import ReadData, data_read, with_literals
 from minifier.capturing.slicing.slices import Wanted, slice_module
-from minifier.capturing.watch import Terms
 from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
 from minifier.data.case.graph import is_of_transform
 from minifier.data.case.literals import literal
 from minifier.data.case.run_folder import RunFolder, shown_path
-from minifier.data.case.state import may_be_written
 from minifier.data.case.store import save, write_atomically
+from minifier.data.case.switches import may_be_written
 from minifier.data.failure import Failure, Kind, Stage, same
 from minifier.data.settings import Settings
 from minifier.data.torch_names import FOLDERS_OF_COMPILE
@@ -38,8 +38,8 @@ from minifier.flow.repro_search import with_shown_exception
 from minifier.reduction.probe.children import Limits, run_children
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.environment import EnvironmentCollector
-from minifier.repro.report.finished import remove_repro
 from minifier.repro.report.outcome import Outcome
+from minifier.repro.report.write_reports import remove_repro
 from minifier.repro.source.own_check import said_of_exit
 from minifier.repro.source.probe import TIMEOUT_FACTOR
 from minifier.repro.source.reduce_script import KnownRun, ReducedScript, as_run, reduce_script, shows_failure_of_call

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from minifier.data.case.state import ordinary
+from minifier.data.case.switches import ordinary
 from minifier.process.channel import ChannelEnded, Sender
 from minifier.process.child import Child
 from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way

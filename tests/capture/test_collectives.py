@@ -4,7 +4,7 @@ import pytest
 from vocabulary import Bureau
 
 from minifier.capturing.captured import read_events
-from minifier.capturing.watch import Comparing
+from minifier.capturing.script_limits import Comparing
 from minifier.data.failure import Tolerance
 
 pytestmark = pytest.mark.timeout(120)

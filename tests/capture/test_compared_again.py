@@ -5,7 +5,7 @@ from capture_looks import looked
 from layers import SOAK, sampled
 
 from minifier.capturing.script import Program
-from minifier.capturing.watch import Comparing
+from minifier.capturing.script_limits import Comparing
 from minifier.data.case.store import load
 from minifier.data.failure import Tolerance
 from minifier.flow.no_failure import nothing_failed

@@ -7,12 +7,12 @@ import pytest
 import torch
 from clock import Clock, is_alive
 
-from minifier.capturing import watch as watch_module
+from minifier.capturing import script_limits
 from minifier.capturing.capture import GraphProgress
 from minifier.capturing.running_calls import RunningCalls
-from minifier.capturing.watch import FIRST_LIMIT_SECONDS as FIRST
-from minifier.capturing.watch import MIN_LIMIT_SECONDS as LEAST
-from minifier.capturing.watch import Keep, Terms, Watch
+from minifier.capturing.script_limits import FIRST_LIMIT_SECONDS as FIRST
+from minifier.capturing.script_limits import MIN_LIMIT_SECONDS as LEAST
+from minifier.capturing.script_limits import Keep, Terms, Watch
 from minifier.data.failure import Kind, Stage
 from minifier.process.child import Child, kill_tree
 from minifier.process.descendants import descendants, processor_seconds
@@ -155,7 +155,7 @@ def test_the_first_call_is_waited_for_as_long_as_it_computes(status, clock, watc
     watch, child, ended = watched(Terms())
     status.enter(Stage.COMPILE, 1, 0)
     began = clock()
-    monkeypatch.setattr(watch_module, "processor_seconds", lambda pids: computes(clock() - began))
+    monkeypatch.setattr(script_limits, "processor_seconds", lambda pids: computes(clock() - began))
     while not ended and clock() - began < 700:
         watch([child])
         clock.move(1.0)

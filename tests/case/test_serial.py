@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from minifier.data.case import Drawn, Input, Ref, Stored, TensorInput, TensorMeta
-from minifier.data.case.checks import Defect
 from minifier.data.case.literals import index, literal
 from minifier.data.case.serial import pack, pack_arg, unpack, unpack_arg
+from minifier.data.case.value_checks import Defect
 from minifier.data.case.values import Constant, Imported, Size
 from minifier.data.failure import Fingerprint, Frame, Kind, Stage
 from minifier.errors import CannotSave

@@ -11,7 +11,7 @@ from minifier.capturing.script import Program
 from minifier.data.case.store import save
 from minifier.flow.cli.commands import cli
 from minifier.flow.folders import Asked, note_run
-from minifier.repro.report.finished import write_reports
+from minifier.repro.report.write_reports import write_reports
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from warm_command import warm_command, warm_python
 
 from minifier.capturing.capture import capture
 from minifier.capturing.script import Program
-from minifier.capturing.watch import Comparing, Terms
+from minifier.capturing.script_limits import Comparing, Terms
 from minifier.data.failure import Tolerance
 from minifier.repro.emit.forms import Template, templates_for
 

@@ -12,7 +12,7 @@ from vocabulary import Held, Project
 
 from minifier.data.settings import Settings
 from minifier.errors import UsageError
-from minifier.flow.machine import prepared
+from minifier.flow.prepare import prepared
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from minifier.data.failure import ElementPair
-from minifier.torch_side.compare.judging import furthest_elements
+from minifier.torch_side.compare.judge_results import furthest_elements
 
 
 def test_the_furthest_elements_come_first_with_their_index_and_ulps():

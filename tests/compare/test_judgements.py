@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from minifier.torch_side.compare.judge import Judgement, Sample, eps_of, judge_floats
+from minifier.torch_side.compare.judge_tensor import Judgement, Sample, eps_of, judge_floats
 
 EPS = 2.0**-23
 NAN, INF = math.nan, math.inf

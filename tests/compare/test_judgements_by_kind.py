@@ -6,7 +6,7 @@ import pytest
 import torch
 from test_judgements import off, ones
 
-from minifier.torch_side.compare.judge import (
+from minifier.torch_side.compare.judge_tensor import (
     Judgement,
     Sample,
     depends_on_draws,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minifier.data.failure import Aspect
-from minifier.torch_side.compare.judge import Sample, judge_exact, judge_floats
+from minifier.torch_side.compare.judge_tensor import Sample, judge_exact, judge_floats
 
 
 def with_op(captured, target, change):

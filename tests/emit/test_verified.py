@@ -10,7 +10,7 @@ from forked_script import forked_interpreters
 from vocabulary import in_child, run_alone
 
 from minifier.data.case import Case, Script, State
-from minifier.data.case.state import others
+from minifier.data.case.switches import others
 from minifier.data.failure import Stage
 from minifier.data.settings import Settings
 from minifier.flow.repro_search import ReproSearch

@@ -17,7 +17,7 @@ from vocabulary import in_child, source_of
 
 from minifier.capturing.capture import capture
 from minifier.capturing.script import Program, take_the_place_of
-from minifier.capturing.watch import Comparing, Terms
+from minifier.capturing.script_limits import Comparing, Terms
 from minifier.data.case.store import load
 from minifier.data.failure import Stage, Tolerance
 from minifier.reduction.probe.children import Limits, run_children

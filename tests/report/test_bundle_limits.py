@@ -12,9 +12,16 @@ from minifier.data.case import Level
 from minifier.data.case.store import save
 from minifier.errors import UsageError
 from minifier.repro.emit.repro import Repro
-from minifier.repro.report.finished import BundleEntry, Consent, plan_bundle, read_finished, write_bundle, write_reports
 from minifier.repro.report.markdown import LIMIT, Code, Folded, Items, Report, Section, Table, Text, markdown
 from minifier.repro.report.outcome import Outcome, Status
+from minifier.repro.report.write_reports import (
+    BundleEntry,
+    Consent,
+    plan_bundle,
+    read_finished,
+    write_bundle,
+    write_reports,
+)
 
 LINES = st.integers(0, 2000).map(lambda count: "\n".join(f"line {number} of it" for number in range(count)))
 BLOCKS = st.one_of(

@@ -9,7 +9,7 @@ from case_samples import small_case
 from outcomes import outcome
 
 from minifier.data.case.store import save
-from minifier.repro.report.finished import write_reports
+from minifier.repro.report.write_reports import write_reports
 
 CHARACTERS = 200_000  # some seconds of linear time; quadratic time would take minutes
 UNITS = ["a", "a1:", "https://", "/a", "1.", "-----BEGIN A-----", f"tok-zebra-1 at a@b.co for {'words ' * 20}"]

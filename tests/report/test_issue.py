@@ -11,9 +11,9 @@ from case_samples import small_case
 from outcomes import outcome
 
 from minifier.data.case.store import save
-from minifier.repro.report.finished import write_reports
 from minifier.repro.report.markdown import Code, Issue, Report, Section, Text, issue_of
 from minifier.repro.report.redact import Redactor
+from minifier.repro.report.write_reports import write_reports
 
 KEY = "ghp_" + "a1B2c3D4e5F6" * 3
 

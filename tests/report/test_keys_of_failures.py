@@ -3,7 +3,7 @@
 import pytest
 from vocabulary import Bureau, source_of
 
-from minifier.capturing.watch import Comparing
+from minifier.capturing.script_limits import Comparing
 from minifier.data.failure import Tolerance
 from minifier.repro.report.outcome import duplicate_key
 

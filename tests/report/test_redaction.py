@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 from case_samples import small_case
 
-from minifier.data.case.state import is_secret
 from minifier.data.case.store import save
+from minifier.data.case.switches import is_secret
 from minifier.repro.emit.repro import Repro
-from minifier.repro.report.finished import Consent, read_finished, write_reports
 from minifier.repro.report.outcome import Outcome, Status
 from minifier.repro.report.redact import Redactor
 from minifier.repro.report.secret_constants import without_secret_constants
+from minifier.repro.report.write_reports import Consent, read_finished, write_reports
 
 TOKEN = "tok-zebra-8841-" + "quagga"
 KEY = "sk-" + "Ab3dEf6hIj9lMn2pQr5t"

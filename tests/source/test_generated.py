@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from minifier.repro.source.tree import Tree
+from minifier.repro.source.statement_tree import Tree
 from tests.layers import SOAK, sampled
 from tests.source.generated_scripts import DECOY, FAULTS, Script
 from tests.source.in_process_lab import outcome, reduced, run

@@ -5,7 +5,7 @@ import ast
 import pytest
 from vocabulary import source_of
 
-from minifier.repro.source.tree import Tree
+from minifier.repro.source.statement_tree import Tree
 
 SCRIPT = source_of(
     """

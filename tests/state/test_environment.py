@@ -6,7 +6,7 @@ import zipfile
 import pytest
 from failing_scripts import CALLS_ACME, REFUSES_WHAT_IT_READ
 
-from minifier.data.case.state import may_be_set, may_be_written, ordinary, others
+from minifier.data.case.switches import may_be_set, may_be_written, ordinary, others
 
 pytestmark = pytest.mark.timeout(200)
 

@@ -5,7 +5,7 @@ import torch
 
 from minifier.capturing.process_state import switches_now
 from minifier.data.case import State
-from minifier.data.case.state import SWITCHES, changed_switches, contexts, implied_config, variables
+from minifier.data.case.switches import SWITCHES, changed_switches, contexts, implied_config, variables
 from minifier.reduction.probe.prepared_case import in_modes, set_globals
 
 OTHER = {  # a value that each switch does not have by itself

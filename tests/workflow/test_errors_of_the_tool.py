@@ -13,9 +13,9 @@ from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
 from minifier.errors import MachineFailed, NoRepro, NothingToReduce, StoppedAtOnce, StoppedEarly, ToolFailed
-from minifier.flow import reduction, repro_search
+from minifier.flow import reduce_in_child, repro_search
 from minifier.flow.attempt import Attempt, Reduced, Run
-from minifier.flow.reduction import reduce_changed
+from minifier.flow.reduce_in_child import reduce_changed
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -41,18 +41,18 @@ def test_an_attempt_with_a_changed_case_leaves_the_captured_one_at_any_error(att
         assert changed.case.through_dynamo and not load(changed.folder.case).through_dynamo
         raise error("in the middle of it")
 
-    monkeypatch.setattr(reduction, "reduce", reducing)
+    monkeypatch.setattr(reduce_in_child, "reduce", reducing)
     with pytest.raises(error):
         reduce_changed(attempt, through_dynamo)
     assert not load(attempt.folder.case).through_dynamo
 
 
 def test_a_changed_case_stays_if_it_could_be_reduced(attempt, monkeypatch):
-    monkeypatch.setattr(reduction, "reduce", lambda changed: changed.failed(NoRepro("it showed no failure")))
+    monkeypatch.setattr(reduce_in_child, "reduce", lambda changed: changed.failed(NoRepro("it showed no failure")))
     assert reduce_changed(attempt, through_dynamo).reduced is None
     assert not load(attempt.folder.case).through_dynamo
     monkeypatch.setattr(
-        reduction, "reduce", lambda changed: changed.succeeded(Reduced(None, changed.case, changed.case))
+        reduce_in_child, "reduce", lambda changed: changed.succeeded(Reduced(None, changed.case, changed.case))
     )
     assert reduce_changed(attempt, through_dynamo).case.through_dynamo
     assert load(attempt.folder.case).through_dynamo
@@ -62,7 +62,7 @@ PHASES = {
     "check": ("minifier.reduction.reduce_case.check", "stopped"),
     "op search": ("minifier.reduction.reduce_case.reduce_ops", "stopped"),
     "verify": ("minifier.flow.repro_search.verify", "reduced"),
-    "report": ("minifier.repro.report.finished.report_of", "reduced"),
+    "report": ("minifier.repro.report.write_reports.report_of", "reduced"),
 }
 SCRIPT = """
 import torch

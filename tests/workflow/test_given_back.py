@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from minifier.data.settings import Settings
-from minifier.flow.machine import prepared
+from minifier.flow.prepare import prepared
 from minifier.process.child import Child, supervise
 from minifier.process.descendants import kill_orphans, orphans_adopted
 from minifier.process.interpreters import Interpreters

@@ -90,7 +90,7 @@ EACH_IMPORTED_NAME = """
     import torch._higher_order_ops.triton_kernel_wrap
 
     from minifier.flow.cli.entry import command_line
-    from minifier.flow.findings import imported
+    from minifier.flow.doctor import imported
 
 
     def without(place):

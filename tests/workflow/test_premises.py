@@ -15,7 +15,7 @@ from minifier.data.case.symbolic_sizes import goes_through_dynamo, specialised
 from minifier.data.settings import Settings
 from minifier.errors import NoRepro, OtherMessage, StoppedEarly
 from minifier.flow import premises as module
-from minifier.flow import reduction
+from minifier.flow import reduce_in_child
 from minifier.flow.attempt import Attempt, Reduced, Run
 from minifier.flow.folders import Asked
 from minifier.flow.premises import premises, reduce_from_premises
@@ -102,7 +102,7 @@ def shown_at(monkeypatch, *positions):
 
 def test_the_first_that_shows_the_failure_is_reduced_and_named(attempt, monkeypatch):
     probed = shown_at(monkeypatch, 2)
-    monkeypatch.setattr(reduction, "reduce", succeeding)
+    monkeypatch.setattr(reduce_in_child, "reduce", succeeding)
     after = reduce_from_premises(attempt)
     assert len(probed) == 1 and [case.through_dynamo for case in probed[0]] == [False, False, True]
     assert after.error is None and after.case.through_dynamo and load(after.folder.case).through_dynamo
@@ -117,7 +117,7 @@ def test_the_next_is_probed_if_the_reduction_fails_after_all(attempt, monkeypatc
         return again.failed(NoRepro("not again"))
 
     probed = shown_at(monkeypatch, 0, 1)
-    monkeypatch.setattr(reduction, "reduce", reduce)
+    monkeypatch.setattr(reduce_in_child, "reduce", reduce)
     after = reduce_from_premises(attempt)
     assert [len(cases) for cases in probed] == [3, 2]
     assert after.reduced is not None and after.case.through_dynamo and after.case.backend.ahead == ()
@@ -134,7 +134,7 @@ def test_an_interrupt_leaves_the_case_as_captured(attempt, monkeypatch):
         raise StoppedEarly("interrupted")
 
     shown_at(monkeypatch, 2)
-    monkeypatch.setattr(reduction, "reduce", interrupted)
+    monkeypatch.setattr(reduce_in_child, "reduce", interrupted)
     with pytest.raises(StoppedEarly):
         reduce_from_premises(attempt)
     assert load(attempt.folder.case) == attempt.case

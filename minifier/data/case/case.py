@@ -82,7 +82,7 @@ class State:
 
     autocast: (device type, dtype) pairs.
     config: (module, key, value) of each configuration value other than its default.
-    switches: (name, value) of torch's global switches that differ from a fresh process (minifier.data.case.state).
+    switches: (name, value) of torch's global switches that differ from a fresh process (minifier.data.case.switches).
     environment: the variables that torch and its compilers read, and those that the script set.
     skipped: names of the settings that cannot be serialised.
     """

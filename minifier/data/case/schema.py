@@ -7,7 +7,9 @@ from typing import Any
 
 from minifier.data.case import texts
 from minifier.data.case.case import BackendReference, BackendSource, Call, Script, State
-from minifier.data.case.checks import (
+from minifier.data.case.graph import OPS, Graph, Module, Node, Ref
+from minifier.data.case.inputs import Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
+from minifier.data.case.value_checks import (
     Check,
     Defect,
     anything,
@@ -21,8 +23,6 @@ from minifier.data.case.checks import (
     string,
     within,
 )
-from minifier.data.case.graph import OPS, Graph, Module, Node, Ref
-from minifier.data.case.inputs import Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
 from minifier.data.case.values import Constant, Imported, Opaque, Scalar, SourceExpression, Symbol, TensorMeta
 from minifier.data.failure import Failure, Fingerprint, Frame, Tolerance
 from minifier.data.failure.kinds import Difference

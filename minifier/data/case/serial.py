@@ -17,10 +17,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NewType
 
-from minifier.data.case.checks import Check, anything, number, within
 from minifier.data.case.graph import Ref
 from minifier.data.case.schema import FIELDS, RELATIONS
 from minifier.data.case.texts import shown
+from minifier.data.case.value_checks import Check, anything, number, within
 from minifier.data.case.values import Constant, Imported, Size, SourceExpression
 from minifier.errors import CannotSave
 

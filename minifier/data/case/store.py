@@ -18,13 +18,13 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from minifier.data.case.case import Case
-from minifier.data.case.checks import Defect, anything, within
 from minifier.data.case.files import MARK, checked_file, is_made_here, marked, read_text
 from minifier.data.case.graph import Graph, Module, Node, tensor_keys
 from minifier.data.case.inputs import Adapted, Input, Recorded, Stored, TensorInput
 from minifier.data.case.schema import CASE_FIELDS, fits, size
 from minifier.data.case.serial import Json, pack, parsed, unpack
 from minifier.data.case.texts import dtype, item_bytes, shown
+from minifier.data.case.value_checks import Defect, anything, within
 from minifier.data.case.values import TensorMeta, is_permuted
 from minifier.errors import CannotSave, UsageError
 

@@ -17,7 +17,7 @@ from minifier.flow.cli.options import (
     reduction_options,
     trust_option,
 )
-from minifier.flow.machine import refuse_older_torch
+from minifier.flow.prepare import refuse_older_torch
 from minifier.process.interpreters import Interpreters
 
 
@@ -281,7 +281,7 @@ def backends() -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
 def doctor(as_json: bool) -> int:
     """Tell what works on this machine with this torch, and what is lost where something is missing."""
-    from minifier.flow.machine import refuse_without_torch
+    from minifier.flow.prepare import refuse_without_torch
 
     refuse_without_torch()
     from minifier.flow.cli.doctor import doctor as examine  # imports torch

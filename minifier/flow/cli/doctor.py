@@ -8,7 +8,7 @@ from pathlib import Path
 
 from minifier.errors import ExitCode
 from minifier.flow.cli.listing import print_table
-from minifier.flow.findings import Findings, examine
+from minifier.flow.doctor import Findings, examine
 
 
 def doctor(as_json: bool) -> int:

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from minifier.data.failure.kinds import Aspect
 from minifier.data.settings import Settings
-from minifier.flow.program import settings_of
+from minifier.flow.check_program import settings_of
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from minifier.data.case.store import write_atomically
 from minifier.errors import ExitCode, UsageError
-from minifier.flow.machine import import_torch
+from minifier.flow.prepare import import_torch
 from minifier.repro.report.last_block import last_block, lines_of
 
 if TYPE_CHECKING:  # importing it would import torch for a folder that does not exist
-    from minifier.repro.report.finished import Consent
     from minifier.repro.report.outcome import Outcome
     from minifier.repro.report.redact import Removal
+    from minifier.repro.report.write_reports import Consent
 
 
 def _finished(folder: Path) -> tuple[Outcome, Consent]:
@@ -25,7 +25,7 @@ def _finished(folder: Path) -> tuple[Outcome, Consent]:
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder: give the output folder of a run.")
     import_torch()
-    from minifier.repro.report.finished import read_finished
+    from minifier.repro.report.write_reports import read_finished
 
     return read_finished(folder)
 
@@ -47,8 +47,8 @@ def report_command(
     With `github`, also write the body of an issue, and print the command that files the issue.
     """
     outcome, consent = _finished(folder)
-    from minifier.repro.report.finished import BUNDLE, write_reports
     from minifier.repro.report.markdown import ISSUE
+    from minifier.repro.report.write_reports import BUNDLE, write_reports
 
     if include_data is not None:
         consent = replace(consent, data=include_data)

@@ -10,12 +10,12 @@ from pathlib import Path
 from minifier.data.case.files import check_folder, why_no_key
 from minifier.data.case.store import CASE, load
 from minifier.errors import ExitCode, MinifyError, NothingToReduce, NotTrusted, UsageError
+from minifier.flow.check_program import check_program
 from minifier.flow.cli.console import Console
 from minifier.flow.cli.options import Options
 from minifier.flow.folders import Asked, case_folder, choose_folder, goes_on, is_unfinished
 from minifier.flow.foreign_code import Row, foreign_code_in, shown
-from minifier.flow.machine import prepared
-from minifier.flow.program import check_program
+from minifier.flow.prepare import prepared
 from minifier.process.interpreters import Interpreters
 
 _EXIT_CODE = {"reduced": ExitCode.REDUCED, "stopped": ExitCode.STOPPED, "no-repro": ExitCode.NO_REPRO}

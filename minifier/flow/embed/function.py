@@ -27,8 +27,8 @@ from minifier.flow.embed.try_recorded import answer_file, read_answer
 from minifier.flow.keep_case import keep_case
 from minifier.process.child import end
 from minifier.process.progress import counted
-from minifier.repro.report.finished import FINISHED, read_finished
 from minifier.repro.report.last_block import ResultRow, last_block, lines_of
+from minifier.repro.report.write_reports import FINISHED, read_finished
 
 Inputs = Sequence[Any]
 """The positional arguments of a call: tensors and other values."""

@@ -61,7 +61,7 @@ class _Tests:
 
     def __init__(self, config: pytest.Config) -> None:
         from minifier.errors import UsageError
-        from minifier.flow.machine import import_with_torch
+        from minifier.flow.prepare import import_with_torch
 
         try:
             session = import_with_torch("minifier.flow.embed.session")

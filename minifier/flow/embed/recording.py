@@ -22,10 +22,10 @@ from minifier.capturing.backend_reference import reference
 from minifier.capturing.graph_record import Record
 from minifier.capturing.observer import Observer
 from minifier.capturing.process_state import Baseline, Fresh, baseline_here
-from minifier.capturing.watch import Terms
+from minifier.capturing.script_limits import Terms
 from minifier.data.case import Case, TensorMeta
-from minifier.data.case.state import variables
 from minifier.data.case.store import load, save
+from minifier.data.case.switches import variables
 from minifier.data.failure.frames import installed_path
 from minifier.errors import NoRepro
 from minifier.flow.embed.session import source_here

@@ -28,7 +28,7 @@ from minifier.capturing.captured import forward_of
 from minifier.capturing.observer import Observer
 from minifier.capturing.process_state import Fresh, baseline_here
 from minifier.capturing.running_calls import RunningCalls
-from minifier.capturing.watch import Comparing, Terms
+from minifier.capturing.script_limits import Comparing, Terms
 from minifier.data.case import Case
 from minifier.data.case.run_folder import numbered
 from minifier.data.case.store import CASE, load, save

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from minifier.data.settings import Settings
 from minifier.errors import ToolFailed
-from minifier.flow.machine import prepared
+from minifier.flow.prepare import prepared
 from minifier.process.forked_step import deserialised, serialised
 from minifier.process.interpreters import Interpreters
 from minifier.process.interrupts import end_by_signals

@@ -16,7 +16,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from minifier.data.case.state import variables
+from minifier.data.case.switches import variables
 from minifier.process.child import kill_tree
 from minifier.reduction.cluster.link import ConnectionEnded, Message, Talk
 

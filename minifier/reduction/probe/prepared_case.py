@@ -15,7 +15,7 @@ import torch
 from minifier.capturing.process_state import baseline_of_a_repro, is_tuned, switches_now
 from minifier.data.case import BackendReference, Case, Graph, Input, Node, State, TensorMeta
 from minifier.data.case.literals import script_names
-from minifier.data.case.state import SWITCHES, contexts, known, statements, variables
+from minifier.data.case.switches import SWITCHES, contexts, known, statements, variables
 from minifier.data.case.values import Value
 from minifier.data.torch_names import MACHINE_SETTINGS
 from minifier.errors import MinifyError, NoRepro

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minifier.data.case import BackendReference, State
 from minifier.data.case.literals import literal
-from minifier.data.case.state import is_secret, may_be_written
+from minifier.data.case.switches import is_secret, may_be_written
 
 _SUFFIX = re.compile(r"\.\w+")
 

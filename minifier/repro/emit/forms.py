@@ -9,7 +9,7 @@ from enum import Enum
 
 from minifier.data.case import Case, Level, Symbolic, TensorMeta
 from minifier.data.case.graph import is_in_place, refs_in
-from minifier.data.case.state import of_script
+from minifier.data.case.switches import of_script
 from minifier.data.failure import Aspect, Difference, Failure, Kind, Stage
 from minifier.data.failure.likeness import eager_is_not_finite
 from minifier.repro.emit.files_beside import files_read

@@ -1,31 +1,29 @@
-"""Build the text of a Case's repro, state and footer included, and write the script with its tensor file."""
+"""Build the text of a Case's repro, and write the script with its tensor file."""
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import keyword
 import math
-import platform
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from minifier.capturing.slicing import definitions_left, imported_tops, names_bound
-from minifier.data.case import BackendReference, Case, Level, State, Symbolic, TensorInput
+from minifier.capturing.slicing import definitions_left, names_bound
+from minifier.data.case import Case, Level, State, Symbolic, TensorInput
 from minifier.data.case.calls import as_function, attributes_as_inputs
 from minifier.data.case.graph import Module
 from minifier.data.case.inputs import drawn_storages
 from minifier.data.case.literals import imports_of, imports_of_config, literal, script_names
-from minifier.data.case.state import contexts, statements
 from minifier.data.case.store import copy_atomically, write_atomically
+from minifier.data.case.switches import contexts, statements
 from minifier.data.failure import Kind
-from minifier.data.failure.normalise import headline
 from minifier.errors import NoRepro
 from minifier.repro.emit.definitions import defined_names, mark_names, split_imports
 from minifier.repro.emit.earlier_source import EarlierSource, earlier_source
 from minifier.repro.emit.files_beside import VariablesSource, files_read, said_of_files, variables_source
+from minifier.repro.emit.footer import footer, operator_imports
 from minifier.repro.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
 from minifier.repro.emit.graph_source import FunctionSource, function_source, with_public_flex
 from minifier.repro.emit.input_source import TENSOR_FILE, input_lines, marks
@@ -307,86 +305,3 @@ def backend_arguments(
     elif backend.dynamic is not None and variant.symbolic is None:
         arguments.append(f"dynamic={backend.dynamic}")
     return tuple(arguments)
-
-
-def _failure_line(case: Case, names: Mapping[str, str]) -> str:
-    """Return a line that describes the failure, with the script's names for inputs."""
-    if case.failure.fingerprint.kind is Kind.SILENT_FALLBACK:
-        return f"Nothing is raised: the failure is this line of the log. {headline(case.failure.message)}"
-    return case.failure.named(names).line
-
-
-def versions(backend: BackendReference) -> str:
-    """Return a line with the versions of torch, the backend's distribution if known, Python and the system."""
-    import torch
-
-    named = [f"{backend.distribution} {backend.version}"] if backend.distribution not in (None, "torch") else []
-    python, system = f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"
-    return ", ".join([f"torch {torch.__version__}", *named, python, system])
-
-
-def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> tuple[str, ...]:
-    """Return the lines of the repro's last comment: its failure, versions and needs."""
-    backend = case.backend
-    lines = [_failure_line(case, names), versions(backend)]
-    if case.others:
-        lines.append("It takes the calls of the backend ahead of the last one, which passes alone.")
-    if case.pauses:
-        lines.append("It takes the pause between the calls: without it the failure does not show each time.")
-    if case.any_graph:
-        lines.append("The backend fails on any graph, also on one without ops.")
-    if case.needs:
-        lines.append(f"It takes {' and '.join(case.needs)}.")
-    if case.failure.fingerprint.any_message:
-        lines.append("The message varies; the exception's type and the function that raises it stay.")
-    if forms := case.failure.fingerprint.forms:
-        lines.append(f"The same program also shows {'; '.join(form.sentence() for form in forms)}.")
-    if case.rate < 1:
-        lines.append(f"Shows in about {_rate_in_words(case.rate)} attempts.")
-    lines += needed_folder(_modules(case), case.folders)
-    if variables:
-        lines.append(f"Needs {', '.join(variables)} in its environment, as where this was made.")
-    return tuple(lines)
-
-
-def _rate_in_words(rate: float) -> str:
-    """Return "3 of 10"; for small rates of 100 or 1000."""
-    for attempts in (10, 100, 1000):
-        if round(rate * attempts) >= 1:
-            return f"{min(round(rate * attempts), attempts - 1)} of {attempts}"
-    return "1 of 1000"
-
-
-def operator_imports(case: Case) -> tuple[str, ...]:
-    """Return the imports that register custom operators, if the graph still calls any `torch.ops` function."""
-    return case.script.imports if any(node.target.startswith("torch.ops.") for node in case.graph.ops) else ()
-
-
-def needed_folder(modules: Iterable[str], folders: Iterable[str]) -> list[str]:
-    """Return a line that names those of the top-level modules that lie in the script's own folders, if any does."""
-    paths = [Path(folder) for folder in folders]
-    own = [top for top in sorted(modules) if any((f / top).exists() or (f / f"{top}.py").exists() for f in paths)]
-    return [f"Needs the folder with {', '.join(own)} on PYTHONPATH."] if own else []
-
-
-def _modules(case: Case) -> set[str]:
-    """Return the top-level modules that the repro imports."""
-    backend = case.backend
-    lines = [*backend.ahead, *backend.imports, *operator_imports(case)]
-    lines += [*imports_of(backend.options), *imports_of_config(case.state.config)]
-    paths = [line.split()[1] for line in lines]
-    paths += (node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)
-    return {path.partition(".")[0] for path in paths} | imported_tops(definitions_left(case))
-
-
-def difference(text: str, other: str) -> str:
-    """Return a unified diff from this script to the other, without their footers."""
-    before, after = _without_footer(text), _without_footer(other)
-    return "\n".join(difflib.unified_diff(before, after, "the repro", "what passes", lineterm="", n=1))
-
-
-def _without_footer(text: str) -> list[str]:
-    lines = text.rstrip().splitlines()
-    while lines and (not lines[-1] or lines[-1].startswith("#")):
-        lines.pop()
-    return lines

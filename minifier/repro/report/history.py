@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from minifier.data.case.checks import between
 from minifier.data.case.files import read_lines
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.schema import MAX_SECONDS, MAX_SIZE
 from minifier.data.case.serial import parsed, unpack
+from minifier.data.case.value_checks import between
 
 _MAX_OPS = 10**7  # of a graph, and lines of a script; a journal that counts more is not ours
 

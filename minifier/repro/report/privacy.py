@@ -19,8 +19,8 @@ from typing import Any
 
 from minifier.data.case.files import MARK, read_text
 from minifier.data.case.serial import parsed
-from minifier.data.case.state import may_be_written
 from minifier.data.case.store import write_atomically
+from minifier.data.case.switches import may_be_written
 
 _FILE = re.compile(r'(?P<head>[ |+]*File \\?")(?P<path>[^"\n\\]+)(?P<tail>\\?", line \d+.*)')
 _ABSOLUTE = re.compile(r"(?<![\w.:/<>~-])(?:/[\w.@+<>-]+)+((?:/[\w.@+<>-]+){2})")

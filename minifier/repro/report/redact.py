@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from minifier.data.case.state import MIN_SECRET_CHARACTERS, is_secret
+from minifier.data.case.switches import MIN_SECRET_CHARACTERS, is_secret
 from minifier.data.failure.normalise import normalise
 from minifier.repro.report.inline import BEGIN, END, escaped
 from minifier.repro.report.secrets import find_secrets

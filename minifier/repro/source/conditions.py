@@ -25,7 +25,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 from minifier.data.failure.frames import STDLIB_FOLDERS, own_traced_line
 from minifier.reduction.probe.children import ChildEnd, tell
 from minifier.repro.source.own_code import code_text, described, digest, nested_codes
-from minifier.repro.source.tree import definition
+from minifier.repro.source.statement_tree import definition
 from minifier.torch_side.fx.script_objects import FILE
 from minifier.torch_side.torch_private import AskedBackend, as_dynamo_takes, asked_backend, observe_backend_calls
 

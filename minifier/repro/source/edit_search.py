@@ -12,7 +12,7 @@ from minifier.capturing.slicing.module_statements import missing_attributes
 from minifier.data.failure import Verdict
 from minifier.repro.source.patches import Located, Patch, is_of_libcst, merged, patched
 from minifier.repro.source.run_facts import Recorded, RunFacts
-from minifier.repro.source.tree import Tree, deep_sources
+from minifier.repro.source.statement_tree import Tree, deep_sources
 
 _MAX_TRIES = 2  # of an edit: when it is first met, and when nothing else can be done any more
 

@@ -18,7 +18,7 @@ from libcst import matchers as m
 from libcst.metadata import MetadataWrapper, WhitespaceInclusivePositionProvider
 
 from minifier.repro.source.run_facts import RunFacts
-from minifier.repro.source.tree import is_whole
+from minifier.repro.source.statement_tree import is_whole
 
 
 @dataclass(frozen=True, slots=True, order=True)

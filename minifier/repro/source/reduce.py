@@ -24,7 +24,7 @@ from minifier.repro.source.passes import (
 )
 from minifier.repro.source.patches import Located, Patch, alike, difference, is_of_libcst
 from minifier.repro.source.statement_edits import imported_names
-from minifier.repro.source.tree import Tree
+from minifier.repro.source.statement_tree import Tree
 
 _MAX_ROUNDS_WITH_MODULES = 50  # a module that imports itself within a function can be inlined without end
 

@@ -31,14 +31,14 @@ from minifier.process.interrupts import interrupt_once
 from minifier.process.progress import Phase, Progress, ProgressPipe, Ui, counted, run_displayed
 from minifier.reduction.probe.verdicts import seen
 from minifier.reduction.summary import KEPT, Summary
-from minifier.repro.emit.repro import needed_folder, versions
+from minifier.repro.emit.footer import needed_folder, versions
 from minifier.repro.source.conditions import SameBackends, SameLine, SourceRun
 from minifier.repro.source.edit_search import is_readable
 from minifier.repro.source.own_check import SameCheck
 from minifier.repro.source.probe import TIMEOUT_FACTOR, SourceLab, passed, write_others
 from minifier.repro.source.reduce import reduce_source
 from minifier.repro.source.run_source import with_first
-from minifier.repro.source.tree import Tree, deep_sources
+from minifier.repro.source.statement_tree import Tree, deep_sources
 from minifier.torch_side.fx.script_objects import FILE
 
 

@@ -26,7 +26,7 @@ from minifier.repro.source.conditions import BackendWatch, GraphsInEager
 from minifier.repro.source.own_check import EXIT_LINE
 from minifier.repro.source.own_code import digest
 from minifier.repro.source.run_facts import CALLABLE, HISTORY, NUMBER, TENSOR, Recorded
-from minifier.repro.source.tree import ORDINARY_FRAMES
+from minifier.repro.source.statement_tree import ORDINARY_FRAMES
 from minifier.torch_side.fx.script_objects import FILE, define
 
 Watch = BackendWatch | GraphsInEager

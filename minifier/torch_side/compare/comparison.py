@@ -13,8 +13,7 @@ import torch
 from minifier.data.case.graph import Graph, subset
 from minifier.data.failure import Aspect, Difference, Stage, Tolerance
 from minifier.errors import UsageError
-from minifier.torch_side.compare.judge import judge_within
-from minifier.torch_side.compare.judging import (
+from minifier.torch_side.compare.judge_results import (
     Pairs,
     are_identical,
     difference_of,
@@ -22,6 +21,7 @@ from minifier.torch_side.compare.judging import (
     judge_all,
     value_of,
 )
+from minifier.torch_side.compare.judge_tensor import judge_within
 from minifier.torch_side.compare.results import BackwardPass, Results, drew_the_same, observe, random_state_kept
 from minifier.torch_side.compare.runs import Build, EagerRuns
 

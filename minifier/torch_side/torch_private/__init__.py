@@ -91,19 +91,7 @@ from minifier.torch_side.torch_private.inductor import (
     unknown_arguments,
     warm_up_inductor,
 )
-from minifier.torch_side.torch_private.registrations import (
-    BUILT_IN_MODULES,
-    Stack,
-    backend_table,
-    entry_point_of,
-    note_registrations,
-    operator_path,
-    operator_stack,
-    parts_of,
-    registered_names,
-    registration_stack,
-)
-from minifier.torch_side.torch_private.state import (
+from minifier.torch_side.torch_private.modes import (
     as_while_compiling,
     asking_nvml,
     config_values,
@@ -119,5 +107,17 @@ from minifier.torch_side.torch_private.state import (
     print_native_stacks,
     set_config,
     without_modes,
+)
+from minifier.torch_side.torch_private.registrations import (
+    BUILT_IN_MODULES,
+    Stack,
+    backend_table,
+    entry_point_of,
+    note_registrations,
+    operator_path,
+    operator_stack,
+    parts_of,
+    registered_names,
+    registration_stack,
 )
 from minifier.torch_side.torch_private.unsettled import Draw, OtherDraws, giving_draws, move, noting_draws, unsettled

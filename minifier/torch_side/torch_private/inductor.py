@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 
 from minifier.data.torch_names import COMPILE_FX, MACHINE_CHECK
 from minifier.torch_side.interfaces import CACHES, EXPORTED, TORCH, InterfaceState, ending_all, stands_on
-from minifier.torch_side.torch_private.state import variable_set
+from minifier.torch_side.torch_private.modes import variable_set
 
 _COMPILE_THREADS = stands_on("torch._inductor.config:compile_threads", loses=CACHES)
 _CACHES_OF_GRAPHS = [

@@ -16,7 +16,7 @@ import torch
 
 from minifier.data.torch_names import NEWEST_TORCH, OLDEST_TORCH, shown, why_untested
 from minifier.errors import UsageError
-from minifier.flow.machine import import_torch
+from minifier.flow.prepare import import_torch
 from minifier.process.machine import available, cores
 from minifier.torch_side import interfaces
 from minifier.torch_side.interfaces import EVERYTHING, Interface, InterfaceState

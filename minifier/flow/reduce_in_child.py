@@ -24,8 +24,8 @@ from minifier.data.case import Case
 from minifier.data.case.inputs import source_names
 from minifier.data.case.run_folder import RunFolder, shown_path
 from minifier.data.case.serial import pack, unpack
-from minifier.data.case.state import of_script
 from minifier.data.case.store import CASE, load, save, write_atomically
+from minifier.data.case.switches import of_script
 from minifier.data.failure import Kind, Stage
 from minifier.data.settings import Settings
 from minifier.errors import (

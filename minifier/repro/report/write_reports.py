@@ -16,7 +16,6 @@ from typing import Any
 
 from minifier.capturing.slicing import definitions_left
 from minifier.data.case import Level
-from minifier.data.case.checks import within
 from minifier.data.case.files import (
     MARK,
     MAX_TENSOR_BYTES,
@@ -28,6 +27,7 @@ from minifier.data.case.files import (
 )
 from minifier.data.case.serial import pack, parsed, unpack
 from minifier.data.case.store import ATTEMPTS, CASE, GRAPH, RESULT, load, write_atomically, written_whole
+from minifier.data.case.value_checks import within
 from minifier.errors import UsageError
 from minifier.process.distributions import github_repository, installed
 from minifier.repro.emit.files_beside import files_beside

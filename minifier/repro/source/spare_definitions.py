@@ -23,7 +23,7 @@ from minifier.reduction.probe.verdicts import seen
 from minifier.repro.source.conditions import SameEvidence, SourceRun
 from minifier.repro.source.probe import SourceLab, passed
 from minifier.repro.source.reduce_script import shows_failure_of_call
-from minifier.repro.source.tree import Tree
+from minifier.repro.source.statement_tree import Tree
 
 _RESULT_FILE = "definitions.json"
 

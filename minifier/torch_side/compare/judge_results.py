@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from minifier.data.failure import Aspect, Difference, ElementPair
-from minifier.torch_side.compare.judge import (
+from minifier.torch_side.compare.judge_tensor import (
     Judgement,
     Sample,
     depends_on_draws,
