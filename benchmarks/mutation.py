@@ -34,7 +34,12 @@ from mutants import Mutant, mutants_of  # noqa: E402
 from mutation_forks import NOT_TRIED, can_be_swapped, in_fork, module_name, run_all, swap, wait_for  # noqa: E402
 from mutation_plugins import Chosen, Mutated, NotTried, Survey, Warm, run_pytest, survey_of  # noqa: E402
 
-MODULES = ("minifier/search", "minifier/failure", "minifier/passes", "minifier/torch_side/compare/judge_tensor.py")
+MODULES = (
+    "minifier/search",
+    "minifier/data/failure",
+    "minifier/reduction/passes",
+    "minifier/torch_side/compare/judge_tensor.py",
+)
 TESTS = (
     "search failure passes case dynamic simplify probe/test_judge.py report/test_others.py compare/test_judgements.py"
     " compare/test_judgements_by_kind.py compare/test_values.py compare/test_draws.py compare/test_measure.py"

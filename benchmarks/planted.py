@@ -1,7 +1,7 @@
 """Plants one fault at a time in the tool, and runs the tests that should notice it.
 
     python benchmarks/planted.py                  all faults: about half an hour
-    python benchmarks/planted.py --only emit      the faults of one room
+    python benchmarks/planted.py --only emit      the faults of one part
 
 Mutation (mutation.py) makes small mistakes, and asks the quick tests. These faults are mistakes that a person makes:
 a step left out, a condition lost, a wrong call counted. The tests are those of `make test`, in a copy of the project.
@@ -31,9 +31,9 @@ class Fault:
     tests: str
 
     @property
-    def room(self) -> str:
-        """The part of the tool that has the fault."""
-        return self.path.partition("/")[0].replace("capturing", "capture")
+    def part(self) -> str:
+        """The part of the tool that has the fault: the innermost folder."""
+        return Path(self.path).parent.name.replace("capturing", "capture")
 
 
 FAULTS = (
@@ -161,8 +161,8 @@ def noticed_by(fault: Fault, project: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="the room: capture, probe, emit, verify or source")
-    chosen = [fault for fault in FAULTS if parser.parse_args().only in fault.room]
+    parser.add_argument("--only", default="", help="the part: capture, probe, emit, verify or source")
+    chosen = [fault for fault in FAULTS if parser.parse_args().only in fault.part]
     caught = 0
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         project = Path(folder) / "project"
@@ -173,7 +173,7 @@ def main() -> None:
             test = noticed_by(fault, project)
             shutil.copy(ROOT / "minifier" / fault.path, project / "minifier" / fault.path)
             caught += bool(test)
-            print(f"{fault.room:8} {fault.old.strip().splitlines()[0][:60]:60} {test or 'NOT NOTICED'}", flush=True)
+            print(f"{fault.part:8} {fault.old.strip().splitlines()[0][:60]:60} {test or 'NOT NOTICED'}", flush=True)
     print(f"{caught} of {len(chosen)} faults were noticed")
 
 
