@@ -52,10 +52,12 @@ _FOREIGN = ("torch", "minifier")  # packages whose calls are no scopes
 
 @dataclass(eq=False)
 class _Scope:
-    """A call of a user's function, which goes on. `line` is where it stands, `values` are its variables' by name.
+    """The frame of a user's function that still runs.
 
-    With `has_caller`, the next scope outwards called the function itself. `wanted` are the variables that the backend
-    needs.
+    line: the line that it executes.
+    values: its variables' values, by name.
+    has_caller: the next scope outwards called this function itself.
+    wanted: the variables that the backend needs.
     """
 
     code: types.CodeType
@@ -80,7 +82,7 @@ class _Scope:
 
     @cached_property
     def body(self) -> FunctionBody:
-        """The statements that had run. Raises CannotSave without a readable source."""
+        """The statements that have run when it executes `line`. Raises CannotSave if the source cannot be read."""
         try:
             body = function_body(self.source, self.code.co_name, self.line)
         except (SyntaxError, cst.ParserSyntaxError) as error:

@@ -342,7 +342,7 @@ _OF_A_BACKEND = ("mode", "options")  # arguments that mean something to the scri
 
 
 def compile_with(backend: str, modules: Sequence[str], module_calls: bool) -> Callable[[], None]:
-    """Have every torch.compile of this process use the backend; return a function that ends this.
+    """Have every torch.compile of this process use the backend; return a function that undoes this.
 
     `backend` is a registered name; or MODULE:NAME, for a backend that the module registers or holds. `modules` are
     imported first: from the script's folder, the current one, or wherever Python finds them. With `module_calls`, calls

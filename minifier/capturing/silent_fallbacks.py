@@ -137,7 +137,11 @@ class LoggedLines:
         self._seen: set[tuple[int, str]] = set()
 
     def heard(self, logged: LogLine, call: BackendCall | None, running: Sequence[BackendCall]) -> None:
-        """Note a line that was logged in `call`, the innermost of its thread, while these calls were running."""
+        """Write a line to the event log, and compare it with the pattern of --match-log.
+
+        `call` is the innermost backend call of the thread that logged the line, or None; `running` are those of all
+        threads. If a single one runs, a line from outside of calls is taken for its own.
+        """
         if call is None and self._pattern is not None and len(running) == 1:
             call = running[0]  # a backend's own thread may have logged the line
         if call is None:

@@ -81,7 +81,7 @@ def deaf() -> Iterator[None]:
 
 @contextlib.contextmanager
 def before_stops(prepare: Callable[[], object]) -> Iterator[None]:
-    """Call `prepare` whenever Ctrl-Z stops this process within the block. A signal that is ignored stays ignored."""
+    """On Ctrl-Z within the block, call `prepare` before the process stops. If SIGTSTP is ignored, it stays ignored."""
 
     def handle(number: int, _frame: object) -> None:
         prepare()

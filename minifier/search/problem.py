@@ -59,10 +59,10 @@ class Oracle(Protocol):
         ...
 
     def probe(self, candidates: Sequence[Atoms]) -> Sequence[bool]:
-        """Return for each candidate, in order, whether the sought failure shows.
+        """Return for each candidate, which is the set of atoms that it keeps, whether the sought failure shows.
 
-        There are at most `workers` candidates, and none was probed before. The search needs the first answer; the
-        other answers are speculation.
+        There are at most `workers` candidates, none of which was probed before, to be probed at once. The search needs
+        the first answer; the others it may need next.
         """
         ...
 

@@ -135,7 +135,7 @@ class Ones(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call before the failing call, of what the backend makes of a graph when the graph is first called.
+    """A call of compiled code before the failing call; it compiles its graph if that was not called before.
 
     graph: None for the Case's own graph.
     inputs: of another graph; the Case's own graph has the inputs of the failing call.
@@ -157,7 +157,7 @@ class Call:
 
     @property
     def is_repeat(self) -> bool:
-        """Whether it is the failing call, made before."""
+        """Whether this is a call of the Case's own graph with the inputs of the failing call."""
         return self.graph is None and not self.has_other_inputs
 
     @property

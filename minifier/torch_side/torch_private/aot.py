@@ -92,7 +92,7 @@ def observe_aot_compilers(
     Compiled code is not kept alive. With `on_run`, AOTAutograd's cache on disk is only read for graphs compiled since.
     The graph of a backward from another process's cache is unknown. The compilers' own caches still save time.
 
-    Return a function that ends this. Observers must end in reverse order.
+    Return a function that undoes this. Observers are removed in reverse order.
     """
     backwards = _ByIdentity()
 
@@ -263,9 +263,9 @@ def _replace(interface: Interface, names: tuple[str, ...], stage: Callable[..., 
 
 
 def replace_stages(training: Training, inference: Inference) -> Callable[[], None]:
-    """Call `training` or `inference` in the place of AOTAutograd's functions that compile a traced graph.
+    """Patch AOTAutograd: call `training` or `inference` for its functions that compile a traced graph.
 
-    Return a function that ends this; the last replacement has to end first.
+    Return a function that undoes this; the last replacement is undone first.
     """
     _AOT_AUTOGRAD.find()  # its parts import each other
     return ending_all(

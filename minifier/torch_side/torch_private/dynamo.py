@@ -112,10 +112,11 @@ Observe = Callable[[Any, torch.fx.GraphModule, Sequence[Any], Call], Callable[..
 
 
 def observe_backend_calls(observe: Observe) -> Callable[[], None]:
-    """Wrap every backend call of this process in `observe(compiler_fn, graph_module, example_inputs, call)`.
+    """Patch Dynamo: where it asks a backend to compile a graph, `observe(compiler_fn, graph_module, example_inputs,
+    call)` is called.
 
-    `observe` must call `call()` and return its result, perhaps wrapped. Return a function that ends this. Observers
-    must end in reverse order.
+    `observe` must call `call()`, which runs the backend, and return its result, perhaps wrapped. Return a function that
+    undoes this. Observers are removed in reverse order.
     """
 
     def read_call(call: Arguments) -> tuple[Any, torch.fx.GraphModule, Sequence[Any]]:
@@ -136,7 +137,7 @@ def observe_backend_calls(observe: Observe) -> Callable[[], None]:
 def note_at_compile(read: Callable[[Any], Any]) -> Callable[[], None]:
     """Call `read(backend)` at each call of torch.compile with another backend than inductor.
 
-    Return a function that ends this. `read` must not raise; what it returns is the backend's `AskedBackend.noted`.
+    Return a function that undoes this. `read` must not raise; what it returns is the backend's `AskedBackend.noted`.
     """
 
     def init(call: Arguments, go_on: Call) -> None:

@@ -189,7 +189,7 @@ def observe_aot_inductor(on_compile: OnCompile, on_load: OnLoad) -> Callable[[],
     the result of `call()`, a path. `on_load(path, run)` is called for each loaded package; `run(*tensors)` returns the
     list of its outputs. A result of `on_load` that is not None replaces `run`.
 
-    Return a function that ends this. Observers must end in reverse order.
+    Return a function that undoes this. Observers are removed in reverse order.
     """
     runs: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
     patched: list[tuple[Any, Any]] = []

@@ -107,7 +107,7 @@ _OUTSIDE = threading.local()
 def note_inference_mode() -> Callable[[], None]:
     """Record whether compilations begin under inference mode, for `inference_mode_outside`.
 
-    Return a function that ends this.
+    Return a function that undoes this.
     """
 
     def noting(_: None, disable: Callable[[], AbstractContextManager[None]]) -> AbstractContextManager[None]:
