@@ -124,10 +124,11 @@ def current_state(baseline: Baseline) -> State:
 
 
 def at_the_call(state: State, baseline: Baseline, inference: bool) -> State:
-    """Return the state of a compiled function's failed call; `inference` is inference mode before the call.
+    """Return the state in which a call of a compiled function failed; `inference` is inference mode before the call.
 
-    Only inference mode and the switches, which Dynamo's guards do not check, are read anew. Guards check grad mode and
-    autocast, and the failing graph itself may have changed these.
+    `state` is that of the compilation. Grad mode and autocast are the same in the call, as Dynamo's guards check them;
+    after the call they may not be, as the graph itself may change them. Guards check neither inference mode nor the
+    switches, so these two are read now.
     """
     return replace(state, inference=inference, switches=_switches(baseline))
 

@@ -154,7 +154,7 @@ class Watch:
     def _is_idle(self) -> bool:
         """Whether the process tree has used almost no processor time for the last `_IDLE_SECONDS`.
 
-        The total shrinks when a process ends and nobody waits for it: the tree was not idle then.
+        If a process of the tree has ended, its time is missing from the total, which is smaller then: not idle either.
         """
         until, total = self._samples[-1]
         first = self._samples[0]

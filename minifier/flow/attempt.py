@@ -131,9 +131,9 @@ class ReproResult:
 class Attempt:
     """The attempt to make a repro of a captured Case, with the results of the steps so far.
 
-    `asked` is the script; None for a Case from elsewhere. `call` is the failing call; None where the Case was read from
-    a folder. `capture_seconds` is how long the script ran. `error` says why the last step failed. `fallbacks` are the
-    names of the premise and of the steps beside the usual ones that led here.
+    `asked` is the command line: the script and its arguments; None where there is only a Case. `call` is the failing
+    call; None where the Case was read from a folder. `capture_seconds` is how long the script ran. `error` says why the
+    last step failed. `fallbacks` are the names of the premise and of the steps beside the usual ones that led here.
     """
 
     run: Run

@@ -140,7 +140,7 @@ def _recaptured(call: FailingCall, run: Run) -> FailingCall:
 
 
 def may_have_lost_inputs(attempt: Attempt) -> bool:
-    """Whether the call may have changed its inputs: under inference mode and through `.data` torch counts no change."""
+    """Whether the call may have changed inputs unseen: torch counts no change by `.data` or under inference mode."""
     call = attempt.call
     return (
         attempt.error is not None

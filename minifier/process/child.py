@@ -223,9 +223,9 @@ def signal_name(number: int) -> str:
 
 
 Look = Callable[[Sequence[Child]], "float | None"]
-"""Looks at the running children, and stops those that must not go on.
+"""What `supervise` calls with the running children, to stop some: those that use too much memory, say.
 
-Returns the seconds until its next look, or None if there is no hurry.
+It returns the seconds after which it wants to be called again, or None for the usual time.
 """
 
 

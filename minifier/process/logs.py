@@ -124,7 +124,7 @@ class CallWatch:
     """Context of a library call in this thread. `packages` are the library's top-level modules.
 
     caught: the exceptions that the library's functions caught, each as a line `type: message`.
-    entered: whether the function with the code `entry()` was called.
+    entered: whether the function was called whose code object `entry()` returns.
     forwards: the objects whose generated method `forward` was called, each with whether the library was handling an
     exception that it had caught.
     logged: the library's records that its loggers suppress, each as a line `LEVEL logger: message`. A library that asks
@@ -135,7 +135,8 @@ class CallWatch:
 
     def __init__(self, packages: Collection[str], entry: Callable[[], CodeType | None]) -> None:
         self._packages, self._entry = frozenset(packages), entry
-        self._outermost: dict[int, tuple[str, bool]] = {}  # by exception: its text; the library has its outermost frame
+        # By the exception's id: its text, and whether its outermost frame is the library's.
+        self._outermost: dict[int, tuple[str, bool]] = {}
         self._frames: list[FrameType] = []
         self._watches = False
         self.entered = False

@@ -87,9 +87,10 @@ def spare_memory() -> Iterator[None]:
 class MemoryWatch:
     """Looks at the memory of children and their descendants for `supervise`, so that the machine survives them.
 
-    A limit counts reserved memory too, and a compiler may reserve a large arena. So the processes run without a limit
-    until they hold most of the memory that was free at first. Then each is capped at its present size, and its next
-    allocation fails. If they use up reserved memory in spite of that, the supervised children are stopped.
+    A limit of the kernel counts reserved memory too, and a compiler may reserve much that it does not use. So the
+    processes have no limit until they use most of the memory that was free at first. Then each gets its present size as
+    its limit, so that its next allocation fails. If they go on to use what they have reserved, the supervised children
+    are stopped.
 
     `beside` are further children, which take memory and are supervised elsewhere.
     """

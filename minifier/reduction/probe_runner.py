@@ -97,7 +97,8 @@ class ProbeRunner:
     `rate` is the fraction of runs that show the failure; a probe is repeated up to `repeats` times. A candidate counts
     as failing only if as many further probes as `confirmations` fail too. All repetitions of a flaky failure's probes
     may take `flaky_seconds`. `unrecorded` counts values that were too large to keep. `grows`: probes that run out of
-    time raise the timeout. `sighted` has the last sighting of each candidate, by its key. `causes` are the ops that
+    time raise the timeout. `sighted` has the failure that each candidate
+    last showed, by the candidate's key. `causes` are the ops that
     make a result wrong. `best` is the smallest Case that was seen to fail. `untold` counts, for each proof, the
     candidates that do not tell whether the failure is gone.
     """

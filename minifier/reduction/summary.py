@@ -108,9 +108,10 @@ def with_forms(runner: ProbeRunner, case: Case) -> Case:
 
 
 def as_sighted(runner: ProbeRunner, case: Case) -> Case:
-    """Return the Case with the message and traceback of its last sighting.
+    """Return the Case with the message and traceback that it showed last.
 
-    The fingerprint stays, with the forms that were found meanwhile, and with the aspects that this Case shows.
+    Its fingerprint is the sought one, with the other forms of the failure that were found meanwhile. Of a wrong result,
+    the aspects are those that this Case shows.
     """
     case = with_forms(runner, case)
     seen = runner.sighted.get(runner.key_of(case))

@@ -83,10 +83,10 @@ def values_of_symbols(inputs: Iterable[Input]) -> dict[str, int]:
 
 
 def as_called(case: Case) -> Case:
-    """Return a captured Case with the values that its symbols and the sizes in its graph have in the failing call.
+    """Return a captured Case with the failing call's values of its symbols and of the sizes in its graph.
 
-    They have those of the compilation before. Sizes that only a run tells stay the same. The call that compiled the
-    graph becomes the first call of Dynamo's graphs, if all of its sizes can be followed.
+    As captured, they are those of the call that compiled the graph. That call becomes an earlier call of the Case, if
+    its sizes can be computed from the symbols. Sizes that only a run tells do not change.
     """
     sizes = {known.name: known.hint for known in case.symbols if type(known.hint) is int}
     read = floats_in_tensors(case)

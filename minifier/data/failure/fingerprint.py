@@ -77,7 +77,7 @@ class Fingerprint:
     forms: other failures of the same graph that count as this failure. A race may raise different errors.
     aspects: all aspects of a wrong result. The message is the aspect that candidates must show. A repro's assertion may
     name any of them.
-    any_message: the message depends on the graph, or on chance. Half of its words suffice.
+    any_message: the message varies from graph to graph, or by chance: one with half of its words is the same.
     traced: the line of a package that Dynamo was tracing (`traced_line`); "" for a line of the script.
     graph_break: what Dynamo does not support, as the function `graph_break` reads it; "" for another failure.
     at_traced: the traced line and the graph break must agree too, as in reductions of scripts.

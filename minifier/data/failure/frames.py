@@ -64,7 +64,7 @@ def _of_link(frames: Sequence[Sequence[Any]]) -> list[Frame]:
 def raising_frame(links: Sequence[Link]) -> Frame | None:
     """Return the innermost frame; None if only generated code lies within the backend's callers.
 
-    A fresh interpreter shows the script's frames as well: those that lead to the callers."""
+    The script's own frames, which lead to the callers in a fresh interpreter, are left out."""
     for link in reversed(links):
         if _of_link(link["frames"]):
             within = _of_link(_within_callers(link["frames"]))

@@ -68,9 +68,9 @@ def verify(
 
     The `control`, the script with eager in the place of the backend, runs once. Up to `at_once` interpreters run in
     parallel, including the control. The first run that does not show the failure is the last, and the control is
-    killed. An interpreter that somebody else kills is replaced. All interpreters but the first may have been started
-    ahead. If a pre-started interpreter does not show the failure, the runs of all pre-started interpreters are
-    discarded.
+    killed. An interpreter that somebody else kills is replaced. The first interpreter is started for the script; the
+    others may have been started before and wait. If one that waited does not show the failure, the runs of all of these
+    are made again.
     """
     began = time.monotonic()
     done: list[ScriptRun] = []

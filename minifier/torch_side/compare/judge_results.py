@@ -342,9 +342,10 @@ class _Judging:
         return value is not None and are_identical(value, self.pairs[key].eager)
 
     def _undisturbed(self, keys: Collection[Key], varied: Results, steps: float) -> dict[Key, torch.Tensor | None]:
-        """Return the values of a variation. Where a mode alone changes a tensor, only the inputs were moved.
+        """Return the tensors of a varied run of eager. A tensor that the dispatch mode of that run changes by itself is
+        taken from a run without the mode, in which the inputs alone are moved.
 
-        Where unwritten memory is NaN, it is NaN there as well.
+        Unwritten memory that is NaN in the varied run is NaN in the other one as well.
         """
         values = {key: value_of(varied, key, self.pairs[key]) for key in keys}
         changed = self._changed_by_modes().intersection(keys)

@@ -188,9 +188,9 @@ def judge_within(compiled: torch.Tensor, eager: torch.Tensor, rtol: float, atol:
 def judge_draws(compiled: torch.Tensor, eager: torch.Tensor, others: Sequence[torch.Tensor]) -> Judgement:
     """Judge a tensor of random numbers that the backend draws differently from eager.
 
-    `others` are eager's results with other draws. A result is wrong if it is far from the mean of all of them, compared
-    with each of them, or if its elements vary far less, or far more, than the elements of each of them: as where one
-    draw takes the place of two, whose difference is then zero.
+    `others` are eager's results with other draws. A result is wrong if it is much further from their mean than each of
+    them, or if its elements vary much less, or more, than the elements of each. (Eager returns the difference of two
+    draws; a backend that draws once returns zeros.)
     """
     c, e = _numbers(compiled), _numbers(eager)
     redrawn = [_numbers(other) for other in others]

@@ -148,8 +148,10 @@ def note_at_compile(read: Callable[[Any], Any]) -> Callable[[], None]:
 
 
 def as_dynamo_takes(compiled: Any) -> Any:
-    """Return what Dynamo calls in place of a backend's result: of a graph module whose code is not yet written, as
-    `gm.forward` is if the backend calls `gm.recompile()`, the method after its code was written.
+    """Return what Dynamo calls for a backend's result.
+
+    A backend may return `gm.forward` of a lazy graph module, whose code is not written yet after `gm.recompile()`.
+    Dynamo writes the code, and calls the new method.
 
     Source: torch._dynamo.output_graph, at the end of compile_and_call_fx_graph.
     """
