@@ -315,7 +315,8 @@ def _last_op(case: Case, group: Atom) -> Node:
 def charge(runner: ProbeRunner, case: Case, reduced: Case) -> Charge:
     """Test whether the ops of a reduced graph make the results of the whole graph wrong.
 
-    Takes one run of the whole graph, unless the guilty ops are known, and all of them are left."""
+    Takes one run of the whole graph, unless the guilty ops are known, and all of them are left. If they are not known,
+    and the reduced graph's are not all, takes another run with eager's values for all ops of their kinds."""
     if case.measure.predicate:  # it judges the results of the whole graph, in their order
         return Charge(Guilt.UNTESTED)
     causes = runner.causes
@@ -329,7 +330,15 @@ def charge(runner: ProbeRunner, case: Case, reduced: Case) -> Charge:
         return Charge(Guilt.PROVED)
     if causes.known:
         return Charge(Guilt.NONE if set(own).isdisjoint(causes.guilty) else Guilt.SHARED, others)
-    return Charge(Guilt.UNTESTED if right is None else Guilt.DOUBTFUL)
+    if right is None:
+        return Charge(Guilt.UNTESTED)
+    targets = {_last_op(case, group).target for group in own}
+    of_a_kind = [group for group in atoms(case.graph) if group in own or _last_op(case, group).target in targets]
+    if len(of_a_kind) > len(own) and is_right(runner, case, of_a_kind):
+        return Charge(
+            Guilt.SHARED, tuple(_said(_last_op(case, each), reduced) for each in of_a_kind if each not in own)
+        )
+    return Charge(Guilt.DOUBTFUL)
 
 
 def at_guilty_ops(

@@ -117,6 +117,20 @@ def test_the_same_op_of_the_same_line_is_another_call(checked, distorted):
     assert other.startswith("another call of relu in test_guilty_ops.py:")
 
 
+@pytest.mark.parametrize(("what", "guilt"), [("relu", Guilt.SHARED), ("relu exp", Guilt.DOUBTFUL)])
+def test_where_guilty_ops_are_not_known_others_of_the_same_kind_are_tried(checked, distorted, what, guilt):
+    def fn(x):
+        low, high = [torch.relu(x.sin() * k) for k in (1, 2)]
+        return low + high + x.exp()
+
+    lab, case = checked(distorted(fn, what))
+    lab.causes = Causes(known=False)
+    _, second = [node.name for node in case.graph.ops if node.short_target == "relu"]
+    found = charge(lab, case, with_ops(case, [second]))
+    assert found.guilt is guilt
+    assert [other.startswith("another call of relu") for other in found.others] == [True] * (guilt is Guilt.SHARED)
+
+
 def test_of_many_other_guilty_ops_three_are_named():
     others = tuple(f"relu in model.py:{line}" for line in range(1, 6))
     assert "model.py:3 and 2 more ops too" in Charge(Guilt.SHARED, others).sentence
