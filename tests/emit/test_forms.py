@@ -12,13 +12,13 @@ from minifier.data.case.calls import called, size_of
 from minifier.data.failure import Aspect, Difference
 from minifier.errors import NoRepro
 from minifier.repro.emit.definitions import mark_names, predicate_source
+from minifier.repro.emit.footer import needed_folder
 from minifier.repro.emit.forms import tolerance
 from minifier.repro.emit.repro import (
     Template,
     Variant,
     forms_for,
     is_worth_trying,
-    needed_folder,
     templates_for,
     write_repro,
 )
