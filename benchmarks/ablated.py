@@ -31,12 +31,11 @@ def without_fork_server() -> None:
         found = []
         for case in cases:
             actor = Actor({})
-            actor.load(content, imports_in_child=False)
-            if recorded is not None:
-                actor.record(packed(recorded.folder))
+            actor.ready(content, False, None if recorded is None else packed(recorded.folder))
             rest = {"until": until.value, "seconds": limits.seconds + 60, "memory": limits.memory}
             answer = actor.probe({"probe": edit_from(base, case), **rest})
             actor.close()
+            answer = answer or {"error": "its process died, or did not answer"}
             found.append(
                 ChildEnd(**answer["ended"]) if "ended" in answer else ChildEnd(None, 0.0, fault=answer["error"])
             )

@@ -4,17 +4,23 @@ import importlib.util
 import os
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from case_samples import small_case
 from clock import wait_until
-from vocabulary import Held, Project
+from vocabulary import CASES, Held, Project
 
+from minifier.data.case import Script
+from minifier.data.case.store import edit_from, load, save
 from minifier.data.settings import Settings
 from minifier.errors import UsageError
 from minifier.flow.prepare import prepared
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT
+from minifier.reduction.cluster.driver import Actor, packed
+from minifier.reduction.cluster.link import ConnectionEnded, Talk
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -136,6 +142,34 @@ def test_without_the_cluster_it_goes_on_here(wrong: Project):
     assert done.code == 0, done.stderr
     assert "going on on this machine" in done.stderr and done.result["ops_after"] == 2
     assert not folders[0].exists(), "temporary files were left"
+
+
+def test_a_slot_answers_only_while_its_process_holds_the_case(processes: None, tmp_path: Path):
+    save(replace(small_case(), script=Script("failing", (str(CASES),))), tmp_path)
+    base = load(tmp_path)
+    question = {"probe": edit_from(base, base), "until": "run", "seconds": 60.0, "memory": None}
+    slot = Actor({})
+    try:
+        assert slot.probe(question) is None, "Ray has restarted it"
+        assert slot.ready(packed(tmp_path), True, None) == {}
+        assert "ended" in slot.probe(question)
+        (process,) = [each for each in descendants_of(os.getpid()) if "cluster.worker" in command_of(each)]
+        os.kill(process, signal.SIGKILL)
+        assert slot.probe(question) is None
+        assert slot.ready(packed(tmp_path), True, None) == {}
+        assert "ended" in slot.probe(question)
+    finally:
+        slot.close()
+
+
+def test_a_message_that_does_not_come_in_time():
+    theirs, ours = os.pipe()
+    try:
+        with pytest.raises(ConnectionEnded):
+            Talk(theirs, ours).hear(0.0)
+    finally:
+        os.close(theirs)
+        os.close(ours)
 
 
 def test_an_address_where_nobody_is(wrong: Project):

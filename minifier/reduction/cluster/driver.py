@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import os
 import shutil
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -20,238 +18,185 @@ from minifier.data.case.switches import variables
 from minifier.process.child import kill_tree
 from minifier.reduction.cluster.link import ConnectionEnded, Message, Talk
 
+Files = dict[str, bytes]  # of a folder: name and content
+
 
 class Actor:
-    """A slot of the cluster. This class does not import Ray."""
+    """A slot of the cluster: owns the process that holds the Case. This class does not import Ray."""
 
     def __init__(self, variables: dict[str, str]) -> None:
         self._environment = {**os.environ, **variables}
         if "OMP_NUM_THREADS" not in variables:  # Ray sets it for its workers
             self._environment.pop("OMP_NUM_THREADS", None)
-        self._folder = Path(tempfile.mkdtemp(prefix="minify-slot-"))
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = contextlib.ExitStack()  # ends the process and removes its files
+        self._folder = Path()
         self._talk: Talk | None = None
-        self._recorded = self._imports_in_child = False
 
-    def load(self, case: bytes, imports_in_child: bool) -> Message:
-        """Load the Case, a zip of its folder; return {} or {"error": text}.
+    def ready(self, case: Files, imports_in_child: bool, recorded: Files | None) -> Message:
+        """Start the process that holds the Case, unless it runs; hand it values of an eager run, if there are any.
 
-        With `imports_in_child`, each probe imports the backend.
+        With `imports_in_child`, each probe imports the backend. Return {} or {"error": text}.
         """
-        self._end()
-        for old in self._folder.iterdir():
-            shutil.rmtree(old)
-        _unpack(case, self._folder / "case")
-        self._recorded, self._imports_in_child = False, imports_in_child
-        return self._ask({})
+        for _ in range(2):
+            if self._talk is None:
+                self._start(case, imports_in_child)
+            folder = None if recorded is None else str(_written(recorded, self._folder / "recorded"))
+            answer = self._ask({"recorded": folder})
+            if answer is not None:
+                return answer
+        return {"error": "the process that makes the probes died twice while it loaded the Case"}
 
-    def record(self, values: bytes) -> Message:
-        """Load values of an eager run of the whole graph, a zip of their folder."""
-        _unpack(values, self._folder / "recorded")
-        self._recorded = True
-        return self._ask({"recorded": str(self._folder / "recorded")})
-
-    def probe(self, question: Message) -> Message:
-        """Probe a candidate."""
-        return self._ask(question)
+    def probe(self, question: Message) -> Message | None:
+        """Probe a candidate. Return None if this restarted actor is not ready, or if the process dies or hangs."""
+        return self._ask(question, question["seconds"] + _DELIVERY_SECONDS)
 
     def close(self) -> None:
         """End the process, and remove the Case from this machine."""
-        self._end()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._talk = None
+        self._process.close()
 
-    def _ask(self, question: Message) -> Message:
-        for last in (False, True):
-            try:
-                if self._process is None:
-                    answer = self._start()
-                    if "error" in answer:
-                        return answer
-                return self._exchange(question) if question else {}
-            except ConnectionEnded:
-                self._end()
-                if last:
-                    break
-        return {"error": "the process that makes the probes died twice over this candidate"}
-
-    def _start(self) -> Message:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "minifier.reduction.cluster.worker", str(self._folder)],
+    def _start(self, case: Files, imports_in_child: bool) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="minify-slot-", ignore_cleanup_errors=True)
+        self._folder = Path(self._process.enter_context(folder))
+        _written(case, self._folder / "case")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "minifier.reduction.cluster.worker", self._folder, str(int(imports_in_child))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=self._environment,
             start_new_session=True,
         )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._talk = Talk(self._process.stdout.fileno(), self._process.stdin.fileno())
-        answer = self._exchange({"load": str(self._folder / "case"), "imports_in_child": self._imports_in_child})
-        if self._recorded and "error" not in answer:
-            answer = self._exchange({"recorded": str(self._folder / "recorded")})
-        return answer
+        self._process.enter_context(process)
+        self._process.callback(kill_tree, process.pid)
+        assert process.stdin is not None and process.stdout is not None
+        self._talk = Talk(process.stdout.fileno(), process.stdin.fileno())
 
-    def _exchange(self, message: Message) -> Message:
-        assert self._talk is not None
-        self._talk.say(message)
-        return self._talk.hear()
-
-    def _end(self) -> None:
-        if self._process is None:
-            return
-        process, self._process = self._process, None
-        kill_tree(process.pid)
-        for stream in (process.stdin, process.stdout):
-            with contextlib.suppress(OSError):
-                if stream is not None:
-                    stream.close()
-        process.wait()
+    def _ask(self, question: Message, seconds: float | None = None) -> Message | None:
+        """Return the process's answer. End a process that dies, or that does not answer within so many seconds."""
+        try:
+            if self._talk is not None:
+                self._talk.say(question)
+                return self._talk.hear(seconds)
+        except ConnectionEnded:
+            self.close()
+        return None
 
 
-def packed(folder: Path) -> bytes:
-    """Return the files of a folder, without its subfolders, as a zip."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as file:
-        for path in sorted(folder.iterdir()):
-            if path.is_file():
-                file.write(path, path.name)
-    return content.getvalue()
+def packed(folder: Path) -> Files:
+    """Return the files of a folder, without its subfolders."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def _unpack(content: bytes, folder: Path) -> None:
-    """Unzip files into a new folder. Only their names are used, not their paths."""
+def _written(files: Files, folder: Path) -> Path:
+    """Write files into a folder, instead of those that it has."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    with zipfile.ZipFile(io.BytesIO(content)) as file:
-        for name in file.namelist():
-            (folder / Path(name).name).write_bytes(file.read(name))
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
 
 
 LOCAL = "local"
 _MAX_LOST_WORKERS = 3  # over one candidate, which is then given up
 _NO_WORKER_SECONDS = 60.0  # without any worker, after which the cluster counts as gone
 _FETCH_SECONDS = 10.0
+_CLOSE_SECONDS = 5.0  # for the workers to remove the Case, before they are killed
 _DELIVERY_SECONDS = 120.0  # for the answer of a probe, in addition to the probe's timeout
 
 
 class Workers:
-    """The workers: actors that have the Case or are loading it. Ray is asked to replace a lost worker."""
+    """The actors. Ray restarts an actor that dies, where it finds room, and repeats its call of `ready`."""
 
     def __init__(self, ray: Any, count: int, talk: Talk) -> None:
         self._ray, self._count, self._talk = ray, count, talk
-        self._max_count = count
-        self._case: Any = None
-        self._imports_in_child = False
-        self._recorded: Any = None
-        self._options: dict[str, Any] = {"num_cpus": 1}
-        self._idle: list[Any] = []
-        self._loading: dict[Any, Any] = {}
-        self._errors: list[str] = []
+        self._content: tuple[Any, ...] = ()  # arguments of `ready`
+        self._actors: dict[Any, Any] = {}  # by call of `ready`, without actors that probe
+        self._error = ""
 
     def load(self, folder: Path, gpus: int, imports_in_child: bool) -> Message:
-        """Send the Case to every worker; wait until the first is ready. `gpus` is the number for each worker.
+        """Send the Case to every actor. `gpus` is the number for each actor.
 
         With `imports_in_child`, each probe imports the backend.
         """
-        for actor in [*self._idle, *self._loading.values()]:
-            self._ray.kill(actor)
-        self._idle, self._loading, self._errors, self._recorded = [], {}, [], None
-        self._options = {"num_cpus": 1, "num_gpus": gpus}
-        self._count = self._max_count
+        self.close()
+        count = self._count
         if gpus:
-            self._count = min(self._max_count, int(self._ray.cluster_resources().get("GPU", 0)) // gpus)
-        if not self._count:
+            count = min(count, int(self._ray.cluster_resources().get("GPU", 0)) // gpus)
+        if not count:
             return {"error": f"the cluster has not the {gpus} GPUs that the graph is on"}
-        self._case, self._imports_in_child = self._ray.put(packed(folder)), imports_in_child
-        for _ in range(self._count):
-            self._add_worker()
-        deadline = time.monotonic() + _NO_WORKER_SECONDS
-        while not self._idle and self._loading and time.monotonic() < deadline:
-            self._collect_loaded(1.0)
-        if not self._idle:
-            return {
-                "error": self._errors[0] if self._errors else f"it gave no worker within {_NO_WORKER_SECONDS:.0f} s"
-            }
-        return {"slots": self._count}
+        kind = self._ray.remote(Actor).options(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=-1)
+        self._content = self._ray.put(packed(folder)), imports_in_child, None
+        self._error = f"it gave no worker within {_NO_WORKER_SECONDS:.0f} s"
+        for _ in range(count):
+            self._make_ready(kind.remote(dict(variables(os.environ))))
+        return {"slots": count}
 
     def record(self, folder: Path) -> Message:
-        """Send the values of an eager run to every worker, also to workers that are still loading the Case."""
-        self._recorded = self._ray.put(packed(folder))
-        actors = [*self._idle, *self._loading.values()]
-        self._idle = []
-        self._loading = {actor.record.remote(self._recorded): actor for actor in actors}
+        """Send the values of an eager run to every actor."""
+        self._content = *self._content[:2], self._ray.put(packed(folder))
+        actors, self._actors = self._actors, {}
+        for actor in actors.values():
+            self._make_ready(actor)
         return {}
 
     def probe(self, edits: list[Message], rest: Message) -> Message:
-        """Probe every candidate on some worker; a candidate whose worker is lost goes to another worker.
+        """Probe every candidate on some actor; a candidate whose actor is lost goes to another actor.
         Stops when the next message or the end of messages arrives: the reduction was interrupted."""
         waiting = deque(range(len(edits)))
-        lost_workers = [0] * len(edits)
+        losses = [0] * len(edits)
         answers: list[Message | None] = [None] * len(edits)
-        running: dict[Any, tuple[int, Any, float]] = {}  # reference: (place, actor, deadline)
-        last_worker_seen = time.monotonic()
+        running: dict[Any, tuple[int, Any, Any]] = {}  # by call of `probe`: (place, call of `ready`, actor)
+        deadline = time.monotonic() + _NO_WORKER_SECONDS
         while None in answers:
-            while waiting and self._idle:
-                place, actor = waiting.popleft(), self._idle.pop()
-                question = {"probe": edits[place], **rest}
-                deadline = time.monotonic() + rest["seconds"] + _DELIVERY_SECONDS
-                running[actor.probe.remote(question)] = place, actor, deadline
-            if running or self._idle:
-                last_worker_seen = time.monotonic()
-            elif time.monotonic() - last_worker_seen > _NO_WORKER_SECONDS or not self._loading:
-                return {"error": "the cluster has no worker left" + "".join(f": {e}" for e in self._errors[:1])}
+            if running:
+                deadline = time.monotonic() + _NO_WORKER_SECONDS
+            elif not self._actors or time.monotonic() > deadline:
+                return {"error": self._error}
             if self._talk.is_due:
-                self._loading |= {reference: actor for reference, (_, actor, _) in running.items()}
+                for _, _, actor in running.values():
+                    self._make_ready(actor)
                 return {"error": "another question came"}
-            self._ray.wait([*running, *self._loading], timeout=1.0)
-            done, _ = self._ray.wait(list(running), num_returns=len(running), timeout=0) if running else ([], [])
-            late = [reference for reference, (_, _, deadline) in running.items() if time.monotonic() > deadline]
-            for reference in dict.fromkeys([*done, *late]):
-                place, actor, _ = running.pop(reference)
-                answers[place] = self._answer(reference)
-                if answers[place] is not None:
-                    self._idle.append(actor)
-                    continue
-                lost_workers[place] += 1
-                self._ray.kill(actor)
-                self._add_worker()
-                if lost_workers[place] < _MAX_LOST_WORKERS:
-                    waiting.append(place)
+            done, _ = self._ray.wait([*running, *(self._actors if waiting else ())], timeout=1.0)
+            for call in done:
+                answer = self._answer(call)
+                if call in running:
+                    place, ready, actor = running.pop(call)
+                    if answer is None:
+                        self._make_ready(actor)
+                        losses[place] += 1
+                        if losses[place] < _MAX_LOST_WORKERS:
+                            waiting.append(place)
+                            continue
+                        answer = {"lost": f"{_MAX_LOST_WORKERS} workers were lost over it"}
+                    else:
+                        self._actors[ready] = actor
+                    answers[place] = answer
+                elif answer == {}:
+                    place, actor = waiting.popleft(), self._actors.pop(call)
+                    # Ray would repeat it in the same actor, for which there may be no room any more.
+                    once = actor.probe.options(max_task_retries=0)
+                    running[once.remote({"probe": edits[place], **rest})] = place, call, actor
                 else:
-                    answers[place] = {"lost": f"{_MAX_LOST_WORKERS} workers were lost over it"}
-            self._collect_loaded(0.0)
+                    self._error = "a worker was lost" if answer is None else answer["error"]
+                    self._actors.pop(call).close.remote()  # Ray ends an actor without references after its last call
         return {"answers": answers}
 
     def close(self) -> None:
-        """Let every worker remove the Case from its machine."""
-        actors = [*self._idle, *self._loading.values()]
+        """Let every actor remove the Case from its machine, and end."""
+        actors, self._actors = self._actors, {}
         if actors:
-            self._ray.wait([actor.close.remote() for actor in actors], num_returns=len(actors), timeout=5)
-        for actor in actors:
+            closed = [actor.close.remote() for actor in actors.values()]
+            self._ray.wait(closed, num_returns=len(closed), timeout=_CLOSE_SECONDS)
+        for actor in actors.values():
             self._ray.kill(actor)
 
-    def _add_worker(self) -> None:
-        actor = self._ray.remote(Actor).options(**self._options).remote(dict(variables(os.environ)))
-        reference = actor.load.remote(self._case, self._imports_in_child)
-        if self._recorded is not None:
-            reference = actor.record.remote(self._recorded)  # Ray keeps the order of an actor's calls
-        self._loading[reference] = actor
+    def _make_ready(self, actor: Any) -> None:
+        self._actors[actor.ready.remote(*self._content)] = actor
 
-    def _collect_loaded(self, seconds: float) -> None:
-        """Make workers idle that have loaded the Case; wait this long for the first."""
-        if not self._loading:
-            return
-        for reference in self._ray.wait(list(self._loading), num_returns=1, timeout=seconds)[0]:
-            actor = self._loading.pop(reference)
-            answer = self._answer(reference)
-            if answer is None or "error" in answer:
-                self._errors.append("it was lost" if answer is None else answer["error"])
-                self._ray.kill(actor)
-            else:
-                self._idle.append(actor)
-
-    def _answer(self, reference: Any) -> Message | None:
-        """Return the answer of a worker; None if the worker is lost, or late."""
+    def _answer(self, call: Any) -> Message | None:
+        """Return the answer of an actor; None if the actor is lost."""
         try:
-            answer: Message = self._ray.get(reference, timeout=_FETCH_SECONDS)
+            answer: Message | None = self._ray.get(call, timeout=_FETCH_SECONDS)
         except self._ray.exceptions.RayTaskError as error:
             return {"error": str(error)}
         except self._ray.exceptions.RayError:

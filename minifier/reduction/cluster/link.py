@@ -146,9 +146,9 @@ class Talk:
         """Whether `hear` would not wait: a message, or the end, has arrived."""
         return bool(self._data or select.select([self.read], [], [], 0)[0])
 
-    def hear(self) -> Message:
+    def hear(self, seconds: float | None = None) -> Message:
         """Return the next message. Skip invalid lines: a killed process may have read the start of a line.
-        Raises ConnectionEnded if no further message can come."""
+        Raises ConnectionEnded if no further message can come, or if the other side is silent for so many seconds."""
         while True:
             line, newline, rest = self._data.partition(b"\n")
             if newline:
@@ -160,7 +160,8 @@ class Talk:
                 if isinstance(message, dict):
                     return message
                 continue
-            select.select([self.read], [], [])
+            if not select.select([self.read], [], [], seconds)[0]:
+                raise ConnectionEnded("no message in time")
             try:
                 with uninterrupted():
                     chunk = os.read(self.read, _CHUNK_BYTES)

@@ -1,5 +1,5 @@
-"""`python -m minifier.reduction.cluster.worker FOLDER`: holds a Case, and probes its candidates in children.
-All its files are in FOLDER, which is removed at the end."""
+"""`python -m minifier.reduction.cluster.worker FOLDER IMPORTS_IN_CHILD`: holds the Case in FOLDER/case, and probes its
+candidates in children. All its files are in FOLDER, which is removed at the end."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ class CaseWorker:
         self.prober = LocalProber(prepare_case(self.base, imports_in_child), scratch)
 
     def answer(self, question: Message) -> Message:
-        """Answer `recorded` (a folder with values of an eager run) or `probe` (an edit)."""
+        """Answer `recorded` (a folder with values of an eager run, or None) or `probe` (an edit)."""
         if "recorded" in question:
-            self.prober.prepared.record(Path(question["recorded"]))
+            if question["recorded"] is not None:
+                self.prober.prepared.record(Path(question["recorded"]))
             return {}
         case = edited(self.base, question["probe"])
         limits = Limits(question["seconds"], question["memory"])
@@ -41,25 +42,18 @@ class CaseWorker:
         return {"ended": dataclasses.asdict(ended)}
 
 
-def serve(talk: Talk, scratch: Path) -> None:
-    """Answer questions until the connection ends; an error is an answer, too."""
+def serve(talk: Talk, folder: Path, imports_in_child: bool) -> None:
+    """Load the Case at the first question; answer questions until the connection ends. An error is an answer, too."""
     inductor_folder(), inductor_cache()  # cache the current values
-    scratch.mkdir(parents=True, exist_ok=True)
+    scratch = folder / "scratch"
+    scratch.mkdir()
     tempfile.tempdir = str(scratch)
     worker: CaseWorker | None = None
     while True:
+        message = talk.hear()
         try:
-            message = talk.hear()
-        except ConnectionEnded:
-            return
-        try:
-            if "load" in message:
-                worker = CaseWorker(Path(message["load"]), Path(tempfile.mkdtemp()), message["imports_in_child"])
-                answer: Message = {}
-            elif worker is None:
-                raise RuntimeError("there is no Case yet")
-            else:
-                answer = worker.answer(message)
+            worker = worker or CaseWorker(folder / "case", Path(tempfile.mkdtemp()), imports_in_child)
+            answer = worker.answer(message)
         except MinifyError as error:
             answer = {"error": str(error)}
         except Exception:  # noqa: BLE001 - reported in the answer
@@ -77,7 +71,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     try:
         with contextlib.suppress(ConnectionEnded):
-            serve(talk, folder / "scratch")
+            serve(talk, folder, imports_in_child=bool(int(sys.argv[2])))
     finally:  # if the owner was killed, nobody else removes the Case from this machine
         shutil.rmtree(folder, ignore_errors=True)
 
