@@ -49,6 +49,11 @@ def test_what_was_sent_before_the_end_is_heard(ends):
     assert receiver.received() == []
 
 
+def test_a_message_that_does_not_come_in_time(ends):
+    with pytest.raises(ChannelEnded):
+        ends[1].hear(0.0)
+
+
 def test_nothing_is_sent_to_an_end_that_nobody_reads(ends):
     sender, receiver = ends
     os.close(receiver.file)

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from minifier.reduction.cluster.link import Cluster, Talk
+from minifier.process.channel import Channel
+from minifier.reduction.cluster.link import Cluster
 from minifier.reduction.probe.children import Limits, run_children
 from minifier.repro.report.environment import EnvironmentCollector
 from minifier.repro.verify import Conditions, run_script
@@ -59,7 +60,7 @@ def test_waiting_for_a_cluster_ticks():
             os.write(ours, b'{"slots": 3}\n')
 
     try:
-        assert Cluster("somewhere", Talk(theirs, ours), io.BytesIO()).wait(tick) == 3 and len(ticks) == 2
+        assert Cluster("somewhere", Channel(theirs, ours), io.BytesIO()).wait(tick) == 3 and len(ticks) == 2
     finally:
         os.close(theirs)
         os.close(ours)

@@ -205,7 +205,7 @@ def _elsewhere(attempt: Attempt, case: Case, channel: ProgressPipe) -> Callable[
 
 
 def _on_cluster(cluster: Cluster, case: Case, channel: ProgressPipe, prepared: PreparedCase, scratch: Path) -> Prober:
-    from minifier.reduction.cluster.elsewhere import ClusterProber
+    from minifier.reduction.cluster.prober import ClusterProber
 
     save(case, scratch / "case")
     return ClusterProber(cluster, prepared, scratch / "case", scratch, channel.say)

@@ -68,10 +68,11 @@ class Receiver:
         """Whether `hear` would not wait: a message, or the end, has arrived."""
         return bool(self._messages) or self._can_be_read(seconds=0)
 
-    def hear(self) -> Message:
-        """Wait for the next message. Raises ChannelEnded if none can come."""
+    def hear(self, seconds: float | None = None) -> Message:
+        """Wait for the next message. Raises ChannelEnded if none can come, or if nothing comes for so many seconds."""
         while not self._messages:
-            self._can_be_read()
+            if not self._can_be_read(seconds):
+                raise ChannelEnded("no message in time")
             self._read()
         return self._messages.pop(0)
 
@@ -98,3 +99,11 @@ class Receiver:
             raise ChannelEnded(str(error)) from error
         if not chunk:
             raise ChannelEnded("end of messages")
+
+
+class Channel(Receiver):
+    """Both directions: messages are read from one pipe, and sent into another."""
+
+    def __init__(self, read: int, write: int) -> None:
+        super().__init__(read)
+        self.send = Sender(write).send

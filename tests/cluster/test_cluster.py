@@ -20,7 +20,6 @@ from minifier.flow.prepare import prepared
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT
 from minifier.reduction.cluster.driver import Actor, packed
-from minifier.reduction.cluster.link import ConnectionEnded, Talk
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -160,16 +159,6 @@ def test_a_slot_answers_only_while_its_process_holds_the_case(processes: None, t
         assert "ended" in slot.probe(question)
     finally:
         slot.close()
-
-
-def test_a_message_that_does_not_come_in_time():
-    theirs, ours = os.pipe()
-    try:
-        with pytest.raises(ConnectionEnded):
-            Talk(theirs, ours).hear(0.0)
-    finally:
-        os.close(theirs)
-        os.close(ours)
 
 
 def test_an_address_where_nobody_is(wrong: Project):

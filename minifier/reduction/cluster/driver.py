@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from minifier.data.case.switches import variables
+from minifier.process.channel import Channel, ChannelEnded, Message
 from minifier.process.child import kill_tree
-from minifier.reduction.cluster.link import ConnectionEnded, Message, Talk
 
 Files = dict[str, bytes]  # of a folder: name and content
 
@@ -30,7 +30,7 @@ class Actor:
             self._environment.pop("OMP_NUM_THREADS", None)
         self._process = contextlib.ExitStack()  # ends the process and removes its files
         self._folder = Path()
-        self._talk: Talk | None = None
+        self._channel: Channel | None = None
 
     def ready(self, case: Files, imports_in_child: bool, recorded: Files | None) -> Message:
         """Start the process that holds the Case, unless it runs; hand it values of an eager run, if there are any.
@@ -38,7 +38,7 @@ class Actor:
         With `imports_in_child`, each probe imports the backend. Return {} or {"error": text}.
         """
         for _ in range(2):
-            if self._talk is None:
+            if self._channel is None:
                 self._start(case, imports_in_child)
             folder = None if recorded is None else str(_written(recorded, self._folder / "recorded"))
             answer = self._ask({"recorded": folder})
@@ -52,7 +52,7 @@ class Actor:
 
     def close(self) -> None:
         """End the process, and remove the Case from this machine."""
-        self._talk = None
+        self._channel = None
         self._process.close()
 
     def _start(self, case: Files, imports_in_child: bool) -> None:
@@ -69,15 +69,15 @@ class Actor:
         self._process.enter_context(process)
         self._process.callback(kill_tree, process.pid)
         assert process.stdin is not None and process.stdout is not None
-        self._talk = Talk(process.stdout.fileno(), process.stdin.fileno())
+        self._channel = Channel(process.stdout.fileno(), process.stdin.fileno())
 
     def _ask(self, question: Message, seconds: float | None = None) -> Message | None:
         """Return the process's answer. End a process that dies, or that does not answer within so many seconds."""
         try:
-            if self._talk is not None:
-                self._talk.say(question)
-                return self._talk.hear(seconds)
-        except ConnectionEnded:
+            if self._channel is not None:
+                self._channel.send(**question)
+                return self._channel.hear(seconds)
+        except ChannelEnded:
             self.close()
         return None
 
@@ -107,8 +107,8 @@ _DELIVERY_SECONDS = 120.0  # for the answer of a probe, in addition to the probe
 class Workers:
     """The actors. Ray restarts an actor that dies, where it finds room, and repeats its call of `ready`."""
 
-    def __init__(self, ray: Any, count: int, talk: Talk) -> None:
-        self._ray, self._count, self._talk = ray, count, talk
+    def __init__(self, ray: Any, count: int, channel: Channel) -> None:
+        self._ray, self._count, self._channel = ray, count, channel
         self._content: tuple[Any, ...] = ()  # arguments of `ready`
         self._actors: dict[Any, Any] = {}  # by call of `ready`, without actors that probe
         self._error = ""
@@ -146,16 +146,20 @@ class Workers:
         losses = [0] * len(edits)
         answers: list[Message | None] = [None] * len(edits)
         running: dict[Any, tuple[int, Any, Any]] = {}  # by call of `probe`: (place, call of `ready`, actor)
+        limits: dict[Any, float] = {}  # by call of `probe`: when an actor that does not answer counts as frozen
         deadline = time.monotonic() + _NO_WORKER_SECONDS
         while None in answers:
             if running:
                 deadline = time.monotonic() + _NO_WORKER_SECONDS
             elif not self._actors or time.monotonic() > deadline:
                 return {"error": self._error}
-            if self._talk.is_due:
+            if self._channel.is_due:
                 for _, _, actor in running.values():
                     self._make_ready(actor)
                 return {"error": "another question came"}
+            for frozen in [call for call in running if time.monotonic() > limits[call]]:
+                self._ray.kill(running[frozen][2], no_restart=False)
+                limits[frozen] += _DELIVERY_SECONDS
             done, _ = self._ray.wait([*running, *(self._actors if waiting else ())], timeout=1.0)
             for call in done:
                 answer = self._answer(call)
@@ -175,7 +179,9 @@ class Workers:
                     place, actor = waiting.popleft(), self._actors.pop(call)
                     # Ray would repeat it in the same actor, for which there may be no room any more.
                     once = actor.probe.options(max_task_retries=0)
-                    running[once.remote({"probe": edits[place], **rest})] = place, call, actor
+                    probing = once.remote({"probe": edits[place], **rest})
+                    running[probing] = place, call, actor
+                    limits[probing] = time.monotonic() + rest["seconds"] + 2 * _DELIVERY_SECONDS
                 else:
                     self._error = "a worker was lost" if answer is None else answer["error"]
                     self._actors.pop(call).close.remote()  # Ray ends an actor without references after its last call
@@ -223,35 +229,35 @@ def _connect(address: str, slots: int, folder: str) -> tuple[Any, int]:
 def main() -> None:
     """Serve reductions until standard input ends."""
     address, slots = sys.argv[1], int(sys.argv[2])
-    talk = Talk(os.dup(0), os.dup(1))
+    channel = Channel(os.dup(0), os.dup(1))
     os.dup2(2, 1)  # Ray prints to standard output
     try:
         try:
             ray, count = _connect(address, slots, sys.argv[3])
         except Exception as error:  # noqa: BLE001 - the user's address, network or versions
-            talk.say({"error": f"{type(error).__name__}: {error}"})
+            channel.send(error=f"{type(error).__name__}: {error}")
             return
-        talk.say({"slots": count})
-        workers = Workers(ray, count, talk)
+        channel.send(slots=count)
+        workers = Workers(ray, count, channel)
         try:
             while True:
-                _serve(workers, talk)
+                _serve(workers, channel)
         finally:
             workers.close()
             ray.shutdown()
-    except ConnectionEnded:
+    except ChannelEnded:
         return
 
 
-def _serve(workers: Workers, talk: Talk) -> None:
-    message = talk.hear()
+def _serve(workers: Workers, channel: Channel) -> None:
+    message = channel.hear()
     if "load" in message:
         answer = workers.load(Path(message["load"]), message["gpus"], message["imports_in_child"])
     elif "recorded" in message:
         answer = workers.record(Path(message["recorded"]))
     else:
         answer = workers.probe(message["edits"], message["rest"])
-    talk.say({"number": message["number"], **answer})
+    channel.send(number=message["number"], **answer)
 
 
 if __name__ == "__main__":

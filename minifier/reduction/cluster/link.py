@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import itertools
-import json
 import os
-import select
 import shutil
 import socket
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO
 
 from minifier.errors import UsageError
+from minifier.process.channel import Channel, ChannelEnded, Message
 from minifier.process.child import LOOK, Child, supervise
 from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
-from minifier.process.interrupts import uninterrupted
 
 _CONNECT_SECONDS = 10.0
 _DRIVER_END_SECONDS = 10.0
@@ -34,9 +32,9 @@ class Cluster:
     """The pipes to the driver, opened before the first fork and inherited by each reduction.
     `address` is for messages; `output` is the file of the driver's output."""
 
-    def __init__(self, address: str, talk: Talk, output: IO[bytes]) -> None:
+    def __init__(self, address: str, channel: Channel, output: IO[bytes]) -> None:
         self.address = address
-        self._talk, self._output = talk, output
+        self._channel, self._output = channel, output
         self._numbers = itertools.count(1)
         self._greeting: Message | None = None
 
@@ -46,11 +44,11 @@ class Cluster:
         connection only once. Raises UsageError if the driver cannot connect."""
         if self._greeting is None:
             try:
-                while not self._talk.is_due:
+                while not self._channel.is_due:
                     tick()
                     time.sleep(LOOK)
-                self._greeting = self._talk.hear()
-            except ConnectionEnded:
+                self._greeting = self._channel.hear()
+            except ChannelEnded:
                 self._output.seek(0)
                 text = self._output.read()[-_MAX_OUTPUT_BYTES:].decode(errors="replace")
                 self._greeting = {"error": f"its driver ended:\n{text}"}
@@ -62,10 +60,10 @@ class Cluster:
         """Ask the driver; skip answers to an earlier, interrupted reduction. Raises Lost if the cluster is gone."""
         number = os.getpid() * 1_000_000 + next(self._numbers)
         try:
-            self._talk.say({"number": number, **question})
-            while (answer := self._talk.hear()).get("number") != number:
+            self._channel.send(number=number, **question)
+            while (answer := self._channel.hear()).get("number") != number:
                 pass
-        except ConnectionEnded:
+        except ChannelEnded:
             raise Lost("its driver has died") from None
         if "error" in answer:
             raise Lost(str(answer["error"]))
@@ -107,66 +105,10 @@ def connected(address: str, slots: int | None) -> Iterator[Cluster]:
         os.close(answering)
         ends = [keep_from_scripts(out_of_the_way(end)) for end in (answers, asking)]
         try:
-            yield Cluster(address, Talk(*ends), output)
+            yield Cluster(address, Channel(*ends), output)
         finally:
             for number in ends:
                 let_go(number)
             driver.limit(_DRIVER_END_SECONDS)
             supervise([driver])
             shutil.rmtree(folder, ignore_errors=True)
-
-
-Message = dict[str, Any]
-_CHUNK_BYTES = 1 << 16
-
-
-class ConnectionEnded(Exception):
-    """The other side has closed its end."""
-
-
-class Talk:
-    """Sends and receives messages through two file descriptors; a Ctrl-C never interrupts within a message."""
-
-    def __init__(self, read: int, write: int) -> None:
-        self.read, self.write = read, write
-        self._data = b""
-
-    def say(self, message: Message) -> None:
-        """Send a message. Raises ConnectionEnded if the other side has ended."""
-        data = json.dumps(message).encode() + b"\n"
-        try:
-            with uninterrupted():
-                while data:
-                    data = data[os.write(self.write, data) :]
-        except OSError as error:
-            raise ConnectionEnded(str(error)) from error
-
-    @property
-    def is_due(self) -> bool:
-        """Whether `hear` would not wait: a message, or the end, has arrived."""
-        return bool(self._data or select.select([self.read], [], [], 0)[0])
-
-    def hear(self, seconds: float | None = None) -> Message:
-        """Return the next message. Skip invalid lines: a killed process may have read the start of a line.
-        Raises ConnectionEnded if no further message can come, or if the other side is silent for so many seconds."""
-        while True:
-            line, newline, rest = self._data.partition(b"\n")
-            if newline:
-                self._data = rest
-                try:
-                    message: Message = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(message, dict):
-                    return message
-                continue
-            if not select.select([self.read], [], [], seconds)[0]:
-                raise ConnectionEnded("no message in time")
-            try:
-                with uninterrupted():
-                    chunk = os.read(self.read, _CHUNK_BYTES)
-                    self._data += chunk
-            except OSError as error:
-                raise ConnectionEnded(str(error)) from error
-            if not chunk:
-                raise ConnectionEnded("end of messages")

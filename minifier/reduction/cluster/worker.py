@@ -15,8 +15,8 @@ from pathlib import Path
 from minifier.data.case.store import edited, load
 from minifier.data.failure import Stage
 from minifier.errors import MinifyError
+from minifier.process.channel import Channel, ChannelEnded, Message
 from minifier.process.descendants import adopt_orphans
-from minifier.reduction.cluster.link import ConnectionEnded, Message, Talk
 from minifier.reduction.probe.children import Limits
 from minifier.reduction.probe.prepared_case import prepare_case
 from minifier.reduction.probe.verdicts import LocalProber
@@ -42,7 +42,7 @@ class CaseWorker:
         return {"ended": dataclasses.asdict(ended)}
 
 
-def serve(talk: Talk, folder: Path, imports_in_child: bool) -> None:
+def serve(channel: Channel, folder: Path, imports_in_child: bool) -> None:
     """Load the Case at the first question; answer questions until the connection ends. An error is an answer, too."""
     inductor_folder(), inductor_cache()  # cache the current values
     scratch = folder / "scratch"
@@ -50,7 +50,7 @@ def serve(talk: Talk, folder: Path, imports_in_child: bool) -> None:
     tempfile.tempdir = str(scratch)
     worker: CaseWorker | None = None
     while True:
-        message = talk.hear()
+        message = channel.hear()
         try:
             worker = worker or CaseWorker(folder / "case", Path(tempfile.mkdtemp()), imports_in_child)
             answer = worker.answer(message)
@@ -58,20 +58,20 @@ def serve(talk: Talk, folder: Path, imports_in_child: bool) -> None:
             answer = {"error": str(error)}
         except Exception:  # noqa: BLE001 - reported in the answer
             answer = {"error": traceback.format_exc()}
-        talk.say(answer)
+        channel.send(**answer)
 
 
 def main() -> None:
     """Answer questions from standard input on standard output; discard the standard output of backends."""
-    talk = Talk(os.dup(0), os.dup(1))
+    channel = Channel(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
     adopt_orphans()
     folder = Path(sys.argv[1])
     try:
-        with contextlib.suppress(ConnectionEnded):
-            serve(talk, folder, imports_in_child=bool(int(sys.argv[2])))
+        with contextlib.suppress(ChannelEnded):
+            serve(channel, folder, imports_in_child=bool(int(sys.argv[2])))
     finally:  # if the owner was killed, nobody else removes the Case from this machine
         shutil.rmtree(folder, ignore_errors=True)
 

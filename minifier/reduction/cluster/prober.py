@@ -8,7 +8,8 @@ from pathlib import Path
 from minifier.data.case import Case
 from minifier.data.case.store import edit_from, load
 from minifier.data.failure import Stage
-from minifier.reduction.cluster.link import Cluster, Lost, Message
+from minifier.process.channel import Message
+from minifier.reduction.cluster.link import Cluster, Lost
 from minifier.reduction.probe.children import ChildEnd, Limits
 from minifier.reduction.probe.prepared_case import PreparedCase
 from minifier.reduction.probe.verdicts import LocalProber, Prober
