@@ -6,6 +6,7 @@ import functools
 import gc
 import logging
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -156,7 +157,10 @@ def _in_child(
         environment = [pair for pair in variables(os.environ) if pair not in given]
         calls = list(observer.calls.items())
         path = [folder for folder in map(os.path.abspath, sys.path) if folder not in path_before]
-        observer.log.write("ended", **asdict(end), environment=environment, calls=calls, path=path)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        children = used.ru_utime + used.ru_stime
+        facts = {**asdict(end), "environment": environment, "calls": calls, "path": path, "children": children}
+        observer.log.write("ended", **facts)
         status.exits()
 
     before = None

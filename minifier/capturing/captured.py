@@ -78,6 +78,7 @@ class Captured:
     bounded: seconds of comparing after which no further calls were compared; 0 if all chosen calls were.
     lost: position in `forwards` from 1 of the graph in whose comparison the process died or was killed.
     path: folders that the script added to the import path.
+    children: seconds that processes computed which the script started and waited for.
     failure: how the script failed outside of its backend calls, by an exception, a status or a signal.
     was_killed: the script's process died of SIGKILL, which this tool did not send.
     has_lingered: this tool ended the process, which did not end after the script's own code had ended.
@@ -108,6 +109,7 @@ class Captured:
     bounded: float = 0.0
     lost: int | None = None
     path: tuple[str, ...] = ()
+    children: float = 0.0
     failure: Failure | None = None
     was_killed: bool = False
     has_lingered: bool = False

@@ -112,6 +112,7 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         bounded=next((event["seconds"] for event in events if event["event"] == "bounded"), 0.0),
         lost=lost,
         path=tuple(final.get("path", ())),
+        children=final.get("children", 0.0),
         failure=failure_of_script(end, final),
         was_killed=end.signal == signal.SIGKILL and watch.hung is None and not watch.exhausted,
         has_lingered=watch.has_lingered,

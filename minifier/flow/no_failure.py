@@ -29,6 +29,7 @@ from minifier.repro.report.outcome import Outcome
 
 _MAX_LOG_LINES = 3
 _MAX_LINE_CHARACTERS = 600
+_MIN_CHILD_SECONDS = 1.0  # that tells a program from what an import starts
 
 
 def minify_other_failure(found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:
@@ -114,6 +115,8 @@ def nothing_failed(
         if captured.graphs
         else "no graph went to a backend"
     )
+    elsewhere = _in_other_processes(captured)
+    in_eager = None if elsewhere else in_eager  # there, other processes compile all the same
     as_in_eager = _in_eager(captured, in_eager)
     kind = FailsByItself if in_eager is not None and fails_in_eager_too(captured, in_eager) else NothingToReduce
     if captured.end.signal is not None:
@@ -132,12 +135,13 @@ def nothing_failed(
             + _excused(compared)
             + _fallbacks(compared)
             + _advice(captured)
+            + elsewhere
         )
     ended = f"{name} ended with exit status {captured.script_status}{as_in_eager}"
     if not captured.graphs:
         return NothingCompiled(
             f"{ended}, and nothing in it was compiled: no call reached a function under torch.compile, or Dynamo found "
-            "no ops to compile in it."
+            f"no ops to compile in it.{elsewhere}"
         )
     return kind(
         f"{ended}{',' if as_in_eager else ''} and no backend call failed. Checked: {checked}."
@@ -146,6 +150,16 @@ def nothing_failed(
         + _excused(compared)
         + _fallbacks(compared)
         + _advice(captured)
+    )
+
+
+def _in_other_processes(captured: Captured) -> str:
+    """Say that processes are not watched which the script started, if it compiled nothing itself and they computed."""
+    if captured.graphs or captured.children < _MIN_CHILD_SECONDS:
+        return ""
+    return (
+        f"\nIt started other processes, which computed for {captured.children:.0f} s. What they compile is not watched. "
+        "Use `minify run` on the program of one of them, with its arguments and variables."
     )
 
 

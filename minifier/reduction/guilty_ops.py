@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -291,9 +292,20 @@ class Charge:
     @property
     def sentence(self) -> str:
         """The sentence for the user."""
-        names = list(dict.fromkeys(self.others))
+        names = [_counted(name, count) for name, count in Counter(self.others).items()]
         more = [counted(len(names) - _MAX_NAMED, "more op")] if len(names) > _MAX_NAMED else []
         return _SENTENCES[self.guilt].format(others=" and ".join([*names[:_MAX_NAMED], *more]))
+
+
+_ANOTHER = "another call of "
+
+
+def _counted(name: str, count: int) -> str:
+    """Return `2 other calls of relu` for an op that is named twice."""
+    if count == 1:
+        return name
+    is_kept = name.startswith(_ANOTHER)
+    return f"{count} other calls of {name.removeprefix(_ANOTHER)}" if is_kept else f"{count} calls of {name}"
 
 
 def _said(node: Node, reduced: Case) -> str:
@@ -303,7 +315,7 @@ def _said(node: Node, reduced: Case) -> str:
     """
     said = f"{node.short_target} in {node.place}" if node.place else node.short_target
     is_kept = any((each.short_target, each.place) == (node.short_target, node.place) for each in reduced.graph.ops)
-    return f"another call of {said}" if is_kept else said
+    return f"{_ANOTHER}{said}" if is_kept else said
 
 
 def _last_op(case: Case, group: Atom) -> Node:

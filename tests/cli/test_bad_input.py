@@ -139,6 +139,11 @@ NOTHING = {
         "torch.compile(torch.sin, backend=backend)(torch.ones(2))\n",
         "SkipFrame",
     ),
+    "processes that the script starts": (
+        "import subprocess, sys\n"
+        "subprocess.run([sys.executable, '-c', 'import time; [None for _ in range(10**8)]; 1 / 0'], check=True)\n",
+        "other processes",
+    ),
     "wrong in eager": (
         "import torch\nimport oddlib\n"
         "f = torch.compile(lambda x, i: torch.gather(x, 0, i) * 2, backend='oddlib_tanh')\n"
@@ -152,7 +157,8 @@ NOTHING = {
 def test_a_script_with_nothing_to_reduce(minify, name):
     script, said = NOTHING[name]
     done = minify(script)
-    refused(done, 1, said, traceback=name in ("own error", "unknown backend", "wrong in eager"))
+    with_traceback = ("own error", "unknown backend", "wrong in eager", "processes that the script starts")
+    refused(done, 1, said, traceback=name in with_traceback)
     if name != "wrong in eager":  # there, what is called is the watched function
         assert "minifier/" not in done.stderr, "frames of this tool in the script's traceback"
 

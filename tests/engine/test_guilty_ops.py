@@ -131,6 +131,11 @@ def test_where_guilty_ops_are_not_known_others_of_the_same_kind_are_tried(checke
     assert [other.startswith("another call of relu") for other in found.others] == [True] * (guilt is Guilt.SHARED)
 
 
+def test_guilty_ops_of_one_name_are_counted():
+    others = ("another call of relu in model.py:3", "exp in model.py:4") * 2
+    assert "2 other calls of relu in model.py:3 and 2 calls of exp" in Charge(Guilt.SHARED, others).sentence
+
+
 def test_of_many_other_guilty_ops_three_are_named():
     others = tuple(f"relu in model.py:{line}" for line in range(1, 6))
     assert "model.py:3 and 2 more ops too" in Charge(Guilt.SHARED, others).sentence

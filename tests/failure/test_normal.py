@@ -30,6 +30,11 @@ SAME = [
     ("'triton__0d1d2' is too large", "'triton_poi_fused_cat_12' is too large"),
     ("prog(3): error: x\n1 error detected in prog(3).", "prog(4): error: x\n2 errors detected in prog(4)."),
     ("lost\n\nSet TORCHDYNAMO_VERBOSE=1 for more", "lost"),
+    ("[2026-11-27T07:51:09.703] no kernel", "[2027-01-03T16:00:00.1] no kernel"),
+    ("2026-11-27 07:51:09,123Z no kernel", "2026-12-01 07:51:09,4Z no kernel"),
+    ("E1127 07:51:09.703 a.cc:3] no kernel", "E0103 16:51:09.703 a.cc:3] no kernel"),
+    ("Fri Nov 27 08:30:55 UTC 2026: lost", "Mon Dec  7 18:30:55 UTC 2026: lost"),
+    ("Sat, 28 Nov 2026 08:30:55 +0000: lost", "Mon, 7 Dec 2026 18:30:55 +0000: lost"),
 ]
 
 DIFFERENT = [
@@ -41,6 +46,7 @@ DIFFERENT = [
     ("Error Code 2", "Error Code 4"),
     ("a 2D kernel", "a 3D kernel"),
     ("aten.add.Tensor is unknown", "aten.add.Scalar is unknown"),
+    ("E1127: no kernel", "E1128: no kernel"),
 ]
 
 

@@ -98,7 +98,7 @@ def test_the_scripts_values_climb_the_ladder_and_drawn_ones_stay():
         "values of x": [
             {**now, "x": drawn} for drawn in (Drawn("randn"), Drawn("rand", 0.5, 1.5), Drawn("list", values=(0.5, 1.5)))
         ],
-        "values of i": [{**now, "i": drawn} for drawn in (Drawn("zeros"), Drawn("randint", 0, 4))],
+        "values of i": [{**now, "i": drawn} for drawn in (Drawn("zeros"), Drawn("full", 3), Drawn("randint", 0, 4))],
         "values of c": [{**now, "c": Drawn("randn")}],
     }
 

@@ -22,8 +22,18 @@ _BARE_SYMBOL = rf"\b(?![us](?:1|8|16|32|64)\b){_SYMBOL}\b"
 _SIZE = rf"(?:<number>|<shape>|\?|{_SYMBOL})"
 _NO_CODE = r"(?<!\b[Ee]rror[ =#])(?<!\b[Cc]ode[ =#])(?<!\bstatus )"  # a number that does not identify the error
 _POSITION = r"(?::\d+(?::\d+)?|\(\d+\))"
+# Times as in ISO 8601, in logs of glog (E1127 07:51:09.703), and as ctime writes them.
+_CLOCK = r"\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?"
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_ISO_TIME = rf"\b\d{{4}}-\d\d-\d\d(?:[T ]{_CLOCK}(?: ?(?:Z|UTC|[+-]\d\d:?\d\d)\b)?)?"
+_GLOG_TIME = rf"(?<=\b[DIWEF])\d{{4}} {_CLOCK}"
+_CTIME = (
+    rf"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:{_MONTH} ?\d\d?|\d\d? {_MONTH})(?: \d{{4}})? {_CLOCK}"
+    r"(?: (?:[A-Z]{3,4}|[+-]\d{4}))?(?: \d{4})?"
+)
 _REPLACEMENTS = (
     (re.compile(r"[ \t]+"), " "),
+    (re.compile(rf"{_ISO_TIME}|{_GLOG_TIME}|{_CTIME}"), "<time>"),
     (re.compile(rf"{_NO_CODE}0x[0-9a-fA-F]+"), "<address>"),
     (re.compile(rf"^\S+{_POSITION}: (?=(?:fatal )?error: )", re.MULTILINE), ""),
     (re.compile(r"^\d+ errors? (?:detected|generated)\b.*", re.MULTILINE), ""),

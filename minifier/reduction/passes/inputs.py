@@ -47,6 +47,20 @@ def plain(item: TensorInput, facts: Facts | None) -> Drawn | None:
     return Drawn("zeros") if is_integer(item.meta.dtype) else random(item, facts)
 
 
+def lowest(item: TensorInput, facts: Facts | None) -> Drawn | None:
+    """Return the lowest recorded integer for all elements: an index may have to be below zero."""
+    return _everywhere(facts.low) if facts is not None and is_integer(item.meta.dtype) else None
+
+
+def highest(item: TensorInput, facts: Facts | None) -> Drawn | None:
+    """Return the highest recorded integer for all elements: an index may have to be beyond a bound."""
+    return _everywhere(facts.high) if facts is not None and is_integer(item.meta.dtype) else None
+
+
+def _everywhere(number: float | int | None) -> Drawn | None:
+    return None if number is None else Drawn("full", int(number)) if number else Drawn("zeros")
+
+
 def random(item: TensorInput, facts: Facts | None) -> Drawn | None:
     """Return normal values for floats, integers within the recorded bounds, or zeros without bounds."""
     if _is_float(item.meta.dtype):
@@ -75,7 +89,7 @@ def written(item: TensorInput, facts: Facts | None) -> Drawn | None:
     return None
 
 
-_LADDER: tuple[Ladder, ...] = (plain, random, bounded, written)
+_LADDER: tuple[Ladder, ...] = (plain, lowest, highest, random, bounded, written)
 
 
 def data_rows(case: Case, facts: dict[str, Facts]) -> list[Row]:
