@@ -158,8 +158,8 @@ def _in_other_processes(captured: Captured) -> str:
     if captured.graphs or captured.children < _MIN_CHILD_SECONDS:
         return ""
     return (
-        f"\nIt started other processes, which computed for {captured.children:.0f} s. What they compile is not watched. "
-        "Use `minify run` on the program of one of them, with its arguments and variables."
+        f"\nIt started other processes, which computed for {captured.children:.0f} s. What they compile is not "
+        "watched: use `minify run` on the program of one of them, with its arguments and variables."
     )
 
 

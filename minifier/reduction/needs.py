@@ -231,6 +231,11 @@ class _Measurement:
         """Say that the values of an input matter, if eight draws of each other kind pass."""
         if isinstance(item.source, Stored) and item.source.shared:
             return  # draws would lose the shared memory as well
+        if isinstance(item.source, Drawn) and item.source.how == "full" and is_integer(item.meta.dtype):
+            if self._pass(self.simplifier.programs([with_source({item.name}, Drawn("zeros"))])):
+                self.needs.rows.append(("data", f"number of {item.name}"))
+                self.needs.sentences.append("a value other than 0")
+            return
         for kind in kinds_of(item):
             programs = self.simplifier.programs([with_source({item.name}, kind)])
             if not programs or not can_be_drawn(programs[0], {item.name}):

@@ -202,6 +202,18 @@ def test_values_are_needed_where_eight_draws_of_each_kind_pass(make_lab, needed)
 
 
 @pytest.mark.parametrize("needed", [True, False])
+def test_an_integer_other_than_zero_is_needed_where_zeros_pass(make_lab, needed):
+    (item,) = OF_VALUES.inputs
+    indices = replace(item, source=Drawn("full", -1), meta=replace(item.meta, dtype="int64"))
+    case = replace(OF_VALUES, inputs=(indices,))
+    lab, _ = make_lab(case, when(lambda each: each.inputs[0].source.how == "full" or not needed, WRONG))
+    made = Simplifier(lab, case, case, wants=lambda name: name == "data", rejected=[("data", "values of x")])
+    made.ended["data"] = "fixpoint"
+    found = measured_needs(made)
+    assert bool(found.sentences) is bool(found.rows) is needed
+
+
+@pytest.mark.parametrize("needed", [True, False])
 def test_memory_is_shared_of_need_where_the_same_values_apart_pass(make_lab, folder, needed):
     file = TensorFile()
     whole = torch.arange(4.0)

@@ -33,6 +33,7 @@ def needing(*rows, needs=()):
         ("arguments: dim= of tanh", ["`dim=`", "`tanh`"]),
         ("config: torch._inductor.config.cpp", ["`torch._inductor.config.cpp`"]),
         ("options: mode=", ["`mode=`"]),
+        ("data: number of x", ["`x`", "zeros"]),
     ],
 )
 def test_a_row_that_cannot_go_names_what_it_is_about(row, words):

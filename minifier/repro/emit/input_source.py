@@ -64,6 +64,8 @@ def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
     if drawn.how == "no memory":
         return f"{ZEROS_WITHOUT_MEMORY}({literal(meta.shape)}{_options(meta, default)})"
     if drawn.how == "full":
+        if type(drawn.low) is int and meta.elements == 1:
+            return _drawn(meta, Drawn("list", values=(drawn.low,)), default)
         inferred = "int64" if type(drawn.low) is int else default
         return f"torch.full({literal(meta.shape)}, {drawn.low!r}{_options(meta, inferred)})"
     if drawn.how == "list":

@@ -21,7 +21,10 @@ _ASPECTS = {"size": "sizes", "dtype": "dtypes", "stride": "strides", "value": "v
 # What was changed, for a row of a pass after which the failure was gone. The passes of ops have none: that no op can go
 # is told elsewhere. `input` is an input of the repro, `op` a function that the graph calls.
 _SENTENCES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "data": ((r"values of (?P<input>\w+)", "{input} with other values: several draws of each kind."),),
+    "data": (
+        (r"values of (?P<input>\w+)", "{input} with other values: several draws of each kind."),
+        (r"number of (?P<input>\w+)", "{input} with zeros."),
+    ),
     "layout": (
         (r"stride of (?P<input>\w+)", "{input} made contiguous."),
         (r"storage of (?P<input>\w+)", "The storage of {input} cut to what {input} itself takes, or to a smaller one."),
