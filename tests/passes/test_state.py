@@ -62,12 +62,23 @@ def test_grad_and_inference_go_together_or_one_by_one():
     found = {name: (each.inputs[0], each.state) for name, (each,) in made("grad", case).items()}
     without = replace(tensor, meta=replace(tensor.meta, requires_grad=False))
     assert found == {
-        "requires_grad and grad mode": (replace(without, leaf=True, parameter=False, inference=False), State()),
+        "requires_grad and no_grad": (replace(without, leaf=True, parameter=False, inference=False), State()),
         "leaves": (replace(tensor, leaf=True), case.state),
         "inference mode": (replace(tensor, inference=False), State(grad=False)),
         "inputs made in inference mode": (replace(tensor, inference=False), case.state),
     }
     assert all(each.inputs[1] == number for (each,) in made("grad", case).values())
+
+
+@pytest.mark.parametrize(
+    ("inputs_require", "mode", "name"),
+    [(True, True, "requires_grad"), (False, False, "no_grad"), (True, False, "requires_grad and no_grad")],
+)
+def test_the_row_of_gradients_names_what_it_changes(inputs_require, mode, name):
+    case = with_state(grad=mode)
+    tensor, number = case.inputs
+    tensor = replace(tensor, meta=replace(tensor.meta, requires_grad=inputs_require))
+    assert names("grad", replace(case, inputs=(tensor, number)))[0] == name
 
 
 def test_gradients_stay_where_a_backward_pass_or_an_autograd_function_needs_them():

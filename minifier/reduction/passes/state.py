@@ -92,7 +92,14 @@ def _grad(case: Case) -> list[Row]:
         row("inference mode", _without_inference),
         row("inputs made in inference mode", _ordinary_inputs),
     ]
-    return rows if needed else [row("requires_grad and grad mode", _without_grad), *rows]
+    return rows if needed else [row(_what_grad_has(case), _without_grad), *rows]
+
+
+def _what_grad_has(case: Case) -> str:
+    """Return the name of the row that sets gradients to their defaults: what of them the Case has."""
+    tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
+    of_inputs = any(item.meta.requires_grad or item.parameter or not item.leaf for item in tensors)
+    return "requires_grad" if case.state.grad else "requires_grad and no_grad" if of_inputs else "no_grad"
 
 
 def _evaluating(module: Module) -> Module:

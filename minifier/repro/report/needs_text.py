@@ -52,7 +52,12 @@ _SENTENCES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "environment": ((r"(?P<name>.+)", "The environment variable {name} not set."),),
     "training": ((r".*", "A module in evaluation mode."),),
     "grad": (
-        (r"requires_grad and grad mode", "Grad mode, and `requires_grad` of the inputs, switched off."),
+        (r"requires_grad", "`requires_grad` of the inputs off."),
+        (r"no_grad", "Grad mode on, without `torch.no_grad()`."),
+        (
+            r"requires_grad and no_grad",
+            "`requires_grad` of the inputs off, and grad mode on, without `torch.no_grad()`.",
+        ),
         (r"leaves", "Each input a leaf, not the result of an op."),
         (r"inference mode", "Inference mode off."),
         (r"inputs made in inference mode", "No input made in inference mode."),
