@@ -188,8 +188,11 @@ def duplicates(case: Case) -> Iterable[Section]:
     first = replace(fingerprint, message=headline(fingerprint.message))
     parts.append(" ".join(re.sub(r"<\w+>", " ", words_of(first, " ")).split()))
     parts.append(" ".join(fingerprint.native.split()))
+    ops = op_names(case)[:_MAX_NAMED_OPS]
     if fingerprint.stage is Stage.COMPARE:
-        parts = [case.backend.name, *op_names(case)[:_MAX_NAMED_OPS], "wrong", fingerprint.message]
+        parts = [case.backend.name, *ops, "wrong", fingerprint.message]
+    elif not fingerprint.types and fingerprint.kind is not Kind.SILENT_FALLBACK:  # the end of a process says little
+        parts = [case.backend.name, *ops, _event(case.failure), fingerprint.native]
     words = " ".join(filter(None, parts))
     stage = f"{fingerprint.stage.value}, {fingerprint.kind.value}"
     text = f"Search for {code(words)}. The same failure ({stage}) has the same key: `{duplicate_key(case)}`."
@@ -219,7 +222,8 @@ def both_errors(outcome: Outcome) -> Iterable[Section]:
     else:
         blocks += [Text("Original:"), Code(_shown(failure.traceback or failure.message, public))]
     if written := (outcome.minimal or outcome.case).failure.written:
-        blocks += [Text("Written by native code before that:"), Code(_shown(written, public))]
+        source = "What native code wrote before that, or the innermost functions of its stack:"
+        blocks += [Text(source), Code(_shown(written, public))]
     if outcome.verification is not None and outcome.verification.runs:
         run = outcome.verification.runs[0]
         seen = run.failure.traceback if run.failure is not None else run.output
