@@ -438,8 +438,9 @@ def _divergent_ops(prepared: PreparedCase, whole: Case, order: Sequence[str], se
         return compiled
 
     def inputs_of(alone: Graph) -> list[Any]:
-        case = with_ops(whole, [node.name for node in alone.ops])
-        return make_inputs(case.inputs, prepared.tensors, prepared.recorded)
+        inputs = {item.name: item for item in with_ops(whole, [node.name for node in alone.ops]).inputs}
+        read = [inputs[node.name] for node in alone.nodes if node.op == "placeholder"]  # without symbols of sizes
+        return make_inputs(read, prepared.tensors, prepared.recorded)
 
     deadline = time.monotonic() + seconds
     with in_modes(whole.state):
