@@ -96,7 +96,9 @@ class _Measurement:
                         self.needs.sentences.append("an input that is not contiguous")
                     self._strided.add(name.removeprefix(_STRIDE))
         programs = self.simplifier.programs
-        if self.case.has_other_inputs and self._pass(programs([without_other_inputs])):
+        alike = programs([without_other_inputs]) if self.case.has_other_inputs else []
+        if alike and self._pass(alike):
+            self._note_passing("sizes", alike)
             other = "another size" if any(call.has_other_sizes for call in self.case.before) else "other values"
             self.needs.sentences.append(f"code that was compiled with {other}")
         if views and self._pass(programs([_without_sharing])):
