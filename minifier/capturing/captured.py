@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from minifier.data.case import BackendReference
 from minifier.data.case.store import ATEN, CASE, load, save
 from minifier.data.failure import Failure, Stage
 from minifier.data.torch_names import ERRORS_OF_COMPILE, FOLDERS_OF_COMPILE, INVALID_BACKEND
+from minifier.process.channel import read_messages
 from minifier.process.descriptors import identity, out_of_the_way
 from minifier.process.forked_step import StepEnd
 
@@ -158,13 +158,9 @@ class EventReader:
             return []
         with self._path.open("rb") as log:
             log.seek(self._read)
-            whole, newline, _ = log.read().rpartition(b"\n")
-        self._read += len(whole + newline)
-        events = []
-        for line in whole.decode(errors="replace").splitlines():
-            with contextlib.suppress(ValueError):
-                event = json.loads(line)
-                events += [event] if isinstance(event, dict) else []
+            data = log.read()
+        events, rest = read_messages(data)
+        self._read += len(data) - len(rest)
         return events
 
 

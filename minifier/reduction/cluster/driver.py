@@ -145,8 +145,8 @@ class Workers:
         waiting = deque(range(len(edits)))
         losses = [0] * len(edits)
         answers: list[Message | None] = [None] * len(edits)
-        running: dict[Any, tuple[int, Any, Any]] = {}  # by call of `probe`: (place, call of `ready`, actor)
-        limits: dict[Any, float] = {}  # by call of `probe`: when an actor that does not answer counts as frozen
+        # By call of `probe`: (place, call of `ready`, actor, when an actor that does not answer counts as frozen).
+        running: dict[Any, tuple[int, Any, Any, float]] = {}
         deadline = time.monotonic() + _NO_WORKER_SECONDS
         while None in answers:
             if running:
@@ -154,17 +154,18 @@ class Workers:
             elif not self._actors or time.monotonic() > deadline:
                 return {"error": self._error}
             if self._channel.is_due:
-                for _, _, actor in running.values():
+                for _, _, actor, _ in running.values():
                     self._make_ready(actor)
                 return {"error": "another question came"}
-            for frozen in [call for call in running if time.monotonic() > limits[call]]:
-                self._ray.kill(running[frozen][2], no_restart=False)
-                limits[frozen] += _DELIVERY_SECONDS
+            for call, (place, ready, actor, limit) in list(running.items()):
+                if time.monotonic() > limit:
+                    self._ray.kill(actor, no_restart=False)
+                    running[call] = place, ready, actor, limit + _DELIVERY_SECONDS
             done, _ = self._ray.wait([*running, *(self._actors if waiting else ())], timeout=1.0)
             for call in done:
                 answer = self._answer(call)
                 if call in running:
-                    place, ready, actor = running.pop(call)
+                    place, ready, actor, _ = running.pop(call)
                     if answer is None:
                         self._make_ready(actor)
                         losses[place] += 1
@@ -179,9 +180,8 @@ class Workers:
                     place, actor = waiting.popleft(), self._actors.pop(call)
                     # Ray would repeat it in the same actor, for which there may be no room any more.
                     once = actor.probe.options(max_task_retries=0)
-                    probing = once.remote({"probe": edits[place], **rest})
-                    running[probing] = place, call, actor
-                    limits[probing] = time.monotonic() + rest["seconds"] + 2 * _DELIVERY_SECONDS
+                    limit = time.monotonic() + rest["seconds"] + 2 * _DELIVERY_SECONDS
+                    running[once.remote({"probe": edits[place], **rest})] = place, call, actor, limit
                 else:
                     self._error = "a worker was lost" if answer is None else answer["error"]
                     self._actors.pop(call).close.remote()  # Ray ends an actor without references after its last call
