@@ -7,5 +7,5 @@ def fn(x):
 
 x = torch.randn(2, 3)
 compiled = torch.compile(fn, backend="eager")
-for _ in range(2):  # fill in: the number of calls
+for _ in range(2):
     compiled(x)

@@ -7,7 +7,7 @@ def fn(x):
 
 def error_of(f):
     try:
-        f(x)  # fill in: the contexts
+        f(x)
     except Exception as error:
         return error
 

@@ -18,9 +18,9 @@ from minifier.flow.repro_search import search_for
 from minifier.process.progress import counted
 from minifier.reduction.passes.table import DEFINITIONS
 from minifier.reduction.summary import Summary
-from minifier.repro.emit.definitions import source_of, split_imports
 from minifier.repro.emit.footer import difference
 from minifier.repro.emit.repro import Repro, write_repro
+from minifier.repro.emit.script_text import split_imports
 from minifier.repro.source.spare_definitions import (
     DefinitionsToShorten,
     ShortDefinitions,
@@ -80,7 +80,7 @@ def _task(attempt: Attempt, case: Case, repro: Repro) -> DefinitionsToShorten | 
     fingerprint = case.failure.fingerprint
     if fingerprint.kind not in _SHOWN_BY_A_RUN:
         return None
-    source = source_of(split_imports(definitions_left(case)))
+    source = split_imports(definitions_left(case)).source
     if len(parts_of(source).statements) <= _FEW_PARTS or repro.text.count(source) != 1:
         return None
     nearest = nearest_repro(attempt, repro)

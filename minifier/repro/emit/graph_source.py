@@ -30,8 +30,8 @@ from minifier.data.torch_names import (
     WHILE_LOOP,
 )
 from minifier.errors import NoRepro
-from minifier.repro.emit.definitions import script_name
 from minifier.repro.emit.naming import Names
+from minifier.repro.emit.script_text import script_name
 
 _BINARY = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",

@@ -20,7 +20,6 @@ from minifier.data.case.store import copy_atomically, write_atomically
 from minifier.data.case.switches import contexts, statements
 from minifier.data.failure import Kind
 from minifier.errors import NoRepro
-from minifier.repro.emit.definitions import defined_names, mark_names, split_imports
 from minifier.repro.emit.earlier_source import EarlierSource, earlier_source
 from minifier.repro.emit.files_beside import VariablesSource, files_read, said_of_files, variables_source
 from minifier.repro.emit.footer import footer, operator_imports
@@ -28,6 +27,7 @@ from minifier.repro.emit.forms import Form, Template, Variant, forms_for, is_wor
 from minifier.repro.emit.graph_source import FunctionSource, function_source, with_public_flex
 from minifier.repro.emit.input_source import TENSOR_FILE, input_lines, marks
 from minifier.repro.emit.naming import TEMPLATE_NAMES, Names
+from minifier.repro.emit.script_text import defined_names, mark_names, split_imports
 from minifier.repro.emit.template import Filling, Wrapping, fill, template_changes
 from minifier.torch_side.fx.arguments import resolve
 

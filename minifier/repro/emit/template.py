@@ -1,43 +1,34 @@
-"""Fill a template, which is a runnable script, with libcst; adapt its texts; wrap its last statements."""
+"""Fill a template, which is a runnable script: put the Case's source texts in the place of the template's own."""
 
 from __future__ import annotations
 
-import sys
+import ast
+import itertools
+import re
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-
-import libcst as cst
-import libcst.matchers as m
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from minifier.data.case import Case, Graph
 from minifier.data.case.literals import literal
+from minifier.data.case.switches import contexts
 from minifier.data.failure import Aspect, Stage
 from minifier.data.templates import template_source
-from minifier.repro.emit.definitions import (
-    Definitions,
-    Statement,
-    apart,
-    code_of,
-    keep_script_names,
-    names_as_arguments,
-    parsed,
-    predicate_source,
-    set_apart,
-    transformed,
-    under,
-    under_contexts,
-)
 from minifier.repro.emit.forms import Template, Variant, assert_close_arguments
 from minifier.repro.emit.naming import Names
 from minifier.repro.emit.return_source import backward_function, backward_pass, gradients
+from minifier.repro.emit.script_text import (
+    Definitions,
+    is_stdlib,
+    keep_script_names,
+    page,
+    predicate_source,
+    sorted_imports,
+    under,
+    under_contexts,
+)
 
 THE_END = "It was not ended."  # last output of a script whose failure would end it early with status 0
-_COMPILE = m.Call(func=m.Attribute(value=m.Name("torch"), attr=m.Name("compile")))
-# Compiles, or calls compiled code. Earlier statements need no repetition and cannot hang.
-_COMPILE_OR_RUN = m.OneOf(_COMPILE, m.Call(func=m.OneOf(m.Name("compiled"), m.Name("lookup_backend"))))
-# Calls the function, compiled or not: these statements need the state of the Case.
-_CALL_OF_FUNCTION = m.Call(func=m.OneOf(m.Call(), m.Name("compiled"), m.Name("compiler"), m.Name("fn")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,109 +43,6 @@ class Wrapping:
     memory_gib: int = 0  # ends a script that exhausts memory; 0: no limit
     waits: bool = False  # for the device at the end: the failing kernel is asynchronous
     prints_end: bool = False  # prints THE_END at the end, if nothing else shows that the failure is absent
-
-
-class _Hoist(cst.CSTTransformer):
-    """Replaces `torch.compile(...)` in an expression by `compiled`, and keeps the call."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.call: cst.Call | None = None
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        if m.matches(updated_node, _COMPILE):
-            self.call = updated_node
-            return cst.Name("compiled")
-        return updated_node
-
-
-def _hoisted(statements: list[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """Return (`compiled = torch.compile(...)`, other statements). The first list is empty without torch.compile."""
-    hoist = _Hoist()
-    rest: list[Statement] = []
-    for statement in statements:
-        if code_of(statement).startswith("compiled = torch.compile("):
-            return [statement], [s for s in statements if s is not statement]
-        rest.append(transformed(statement, hoist))
-    if hoist.call is None:
-        return [], statements
-    return parsed([f"compiled = {code_of(hoist.call)}"]), rest
-
-
-def _in_state(statements: list[Statement], contexts: Sequence[str]) -> list[Statement]:
-    """Put the statements from the first to the last call of the function under the contexts."""
-    calls = [i for i, s in enumerate(statements) if m.findall(s, _CALL_OF_FUNCTION)]
-    if not contexts or not calls:
-        return statements
-    first, end = calls[0], calls[-1] + 1
-    return [*statements[:first], under_contexts(statements[first:end], contexts), *statements[end:]]
-
-
-def _merged(statements: list[Statement]) -> list[Statement]:
-    """Put the bodies of successive `with` statements of the same contexts into one."""
-    merged: list[Statement] = []
-    for statement in statements:
-        before = merged[-1] if merged else None
-        if (
-            isinstance(statement, cst.With)
-            and isinstance(before, cst.With)
-            and _contexts(before) == _contexts(statement)
-        ):
-            body = before.body.with_changes(body=[*before.body.body, *statement.body.body])
-            merged[-1] = before.with_changes(body=body)
-        else:
-            merged.append(statement)
-    return merged
-
-
-def _contexts(statement: cst.With) -> list[str]:
-    return [code_of(item) for item in statement.items]
-
-
-def _repeated(times: int, body: list[Statement]) -> list[Statement]:
-    return [under(f"for _ in range({times}):", body)] if times > 1 else body
-
-
-def wrap(
-    statements: list[Statement], contexts: Sequence[str], wrapping: Wrapping
-) -> tuple[list[Statement], tuple[str, ...]]:
-    """Return (wrapped statements, imports that they need)."""
-    has_loop = any(isinstance(s, cst.For) for s in statements)  # in the template
-    head: list[Statement] = []
-    repeats = (wrapping.calls > 1 and not has_loop) or (wrapping.attempts > 1 and not wrapping.recompile)
-    if repeats or any(isinstance(each, int) or "compiled(" in each for each in wrapping.before):
-        head, statements = _hoisted(statements)
-    elif has_loop:
-        head, statements = statements[:1], statements[1:]
-    statements = _in_state(statements, contexts)
-    start = next((i for i, s in enumerate(statements) if m.findall(s, _COMPILE_OR_RUN)), 0)
-    before, body = statements[:start], statements[start:]
-    imports: tuple[str, ...] = ()
-    earlier: list[Statement] = []
-    for each in wrapping.before:
-        earlier += _repeated(each, body) if isinstance(each, int) else _in_state(parsed([each]), contexts)
-    body = _merged([*earlier, *(body if has_loop else _repeated(wrapping.calls, body))])
-    if seconds := wrapping.timeout_seconds:
-        imports = (*imports, "import faulthandler")
-        guard = f"faulthandler.dump_traceback_later({seconds}, exit=True)  # it hangs: this ends it after {seconds} s"
-        body = [*parsed([guard]), *body]
-    if gib := wrapping.memory_gib:
-        imports = (*imports, "import resource")
-        guard = f"resource.setrlimit(resource.RLIMIT_DATA, ({gib} << 30, {gib} << 30))"
-        before = [*before, *parsed([f"{guard}  # it takes all memory: this ends it at {gib} GiB"])]
-    if wrapping.attempts > 1 and wrapping.recompile:
-        body, head = [*parsed(["torch.compiler.reset()"]), *head, *body], []
-    if wrapping.attempts > 1:
-        body = [under(f"for attempt in range({wrapping.attempts}):", body)]
-    end = ["torch.accelerator.synchronize()"] if wrapping.waits else []
-    end += [f"print({literal(THE_END)})"] if wrapping.prints_end else []
-    return [*before, *head, *body, *parsed(end)], imports
-
-
-_FUNCTIONS_OF_INPUTS = ("fn", "f", "compiled", "compiler", "sharing")
-# Comments that mark a statement of a template.
-_NUMBER_OF_CALLS, _CONTEXTS = "# fill in: the number of calls", "# fill in: the contexts"
-_TEMPLATE_BACKENDS = ('"eager"', '"aot_eager_default_partitioner"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,81 +78,60 @@ class Filling:
     script_names: frozenset[str] = frozenset()
 
 
-def _keyword(text: str) -> cst.Arg:
-    key, _, value = text.partition("=")
-    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    return cst.Arg(cst.parse_expression(value), cst.Name(key), equal=equal)
+def fill(name: str, filling: Filling) -> str:
+    """Return the script: imports, settings, functions, inputs, and the last statements of the template `name`."""
+    text = template_source(name)
+    for old, new in filling.replacements.items():
+        assert old in text, f"the template {name} has no {old!r}"
+        text = text.replace(old, new)
+    imports = {*filling.imports, *filling.script_definitions.imports}
+    definitions: list[str] = []
+    inputs: tuple[str, ...] = ()
+    action: list[_Step] = []
+    for node in ast.parse(text).body:
+        statement = "\n".join(text.split("\n")[node.lineno - 1 : node.end_lineno])
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                imports.add(statement)
+            case ast.FunctionDef(name="fn"):
+                definitions += [*filling.before, _function("fn", filling.parameters, filling.body)]
+            case ast.FunctionDef(name="inputs"):
+                definitions.append(_inputs_function(filling))
+            case ast.FunctionDef(name=defined) | ast.ClassDef(name=defined):
+                definitions += filling.definitions.get(defined, [_filled(statement, filling)])
+            case ast.Assign(targets=[ast.Name(id="x")]):
+                inputs = filling.inputs
+            case _:
+                step = _step(statement)
+                action.append(replace(step, text=_filled(statement, filling)))
+    last, more = _wrapped(action, filling)
+    imports.update(more)
+    stdlib = {"import os", *filter(is_stdlib, imports)} if filling.environment else set()
+    own = filling.script_definitions
+    script_code = [own.source] if own.source else []
+
+    def kept(texts: Sequence[str]) -> list[str]:
+        return [keep_script_names(each, filling.script_names) for each in texts]
+
+    return page([
+        (0, own.future),
+        (0, sorted_imports(stdlib)),
+        (1, filling.environment),
+        (1, [*filling.first_imports, *sorted_imports(imports - stdlib - {*filling.first_imports})]),
+        (1, filling.settings),
+        (2 if own.source.startswith(("@", "async def", "class", "def")) else 1, script_code),
+        (2, kept(filling.settings_of_script)),
+        *((2, kept([definition])) for definition in definitions),
+        (2, kept([*inputs, *last])),
+        (1, [f"# {line}".rstrip() for line in filling.footer]),
+    ])  # fmt: skip
 
 
-class _Fill(cst.CSTTransformer):
-    """Replaces the template's backend, backend arguments and inputs, and the statements marked by comments."""
-
-    def __init__(self, filling: Filling) -> None:
-        super().__init__()
-        self.filling = filling
-
-    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.BaseExpression:
-        if original_node.value in _TEMPLATE_BACKENDS:
-            return cst.parse_expression(self.filling.backend)
-        return updated_node
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        args: list[cst.Arg] = []
-        for arg in updated_node.args:
-            text = code_of(arg.value) if _takes_inputs(original_node) else ""
-            if text == "x" and arg.star == "":
-                args += names_as_arguments(self.filling.arguments)
-            elif text == "[x]":
-                inputs = f"[{', '.join(self.filling.arguments)}]"
-                args.append(arg.with_changes(value=cst.parse_expression(inputs)))
-            else:
-                args.append(arg)
-        names_backend = any(arg.keyword is not None and arg.keyword.value == "backend" for arg in args)
-        calls_backend = code_of(original_node.func) == 'lookup_backend("eager")'
-        if names_backend or calls_backend:
-            args += map(_keyword, self.filling.backend_arguments)
-        args = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in args]
-        return updated_node.with_changes(args=args)
-
-    def leave_For(self, original_node: cst.For, updated_node: cst.For) -> cst.For:
-        block = updated_node.body
-        if not isinstance(block, cst.IndentedBlock) or not _is_marked(block.header, _NUMBER_OF_CALLS):
-            return updated_node
-        block = block.with_changes(header=cst.TrailingWhitespace())
-        calls = cst.parse_expression(f"range({self.filling.wrapping.calls})")
-        return updated_node.with_changes(iter=calls, body=block)
-
-    def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> Statement:
-        if not _is_marked(original_node.trailing_whitespace, _CONTEXTS):
-            return updated_node
-        statement = updated_node.with_changes(trailing_whitespace=cst.TrailingWhitespace())
-        return under_contexts([statement], self.filling.contexts)
+def _function(name: str, parameters: Sequence[str], body: Sequence[str]) -> str:
+    return under(f"def {name}({', '.join(parameters)}):", body)
 
 
-def _is_marked(end_of_line: cst.TrailingWhitespace, mark: str) -> bool:
-    return end_of_line.comment is not None and end_of_line.comment.value == mark
-
-
-def _takes_inputs(call: cst.Call) -> bool:
-    """Tell whether the function is called, compiled or not. In other calls, `x` means a single tensor."""
-    return isinstance(call.func, cst.Call) or code_of(call.func) in _FUNCTIONS_OF_INPUTS
-
-
-def _is_import(statement: cst.CSTNode) -> bool:
-    return isinstance(statement, cst.SimpleStatementLine) and isinstance(
-        statement.body[0], (cst.Import, cst.ImportFrom)
-    )
-
-
-def _functions(filling: Filling) -> list[Statement]:
-    """Return the functions that `fn` calls, then `fn`."""
-    body = "\n".join(f"    {line}" for line in filling.body)
-    return parsed([*filling.before, f"def fn({', '.join(filling.parameters)}):\n{body}"])
-
-
-def _inputs_function(filling: Filling) -> Statement:
+def _inputs_function(filling: Filling) -> str:
     """Return a function that creates new inputs in each call. A single input is returned without an assignment."""
     lines, names = list(filling.inputs), ", ".join(filling.arguments)
     assignment = f"{filling.arguments[0]} = " if len(filling.arguments) == 1 else "\n"
@@ -272,88 +139,113 @@ def _inputs_function(filling: Filling) -> Statement:
         lines[-1] = f"return [{lines[-1].removeprefix(assignment)}]"
     else:
         lines.append(f"return [{names}]")
-    body = textwrap.indent("\n".join(lines), "    ")
-    return cst.parse_statement(f"def inputs():\n{body}")
+    return _function("inputs", (), lines)
 
 
-def _is_input(statement: cst.CSTNode) -> bool:
-    if not (isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Assign)):
-        return False
-    target = statement.body[0].targets[0].target
-    return isinstance(target, cst.Name) and target.value == "x"
+# The template's input as an argument of the function, compiled or not. In other calls, `x` means a single tensor.
+_INPUT = re.compile(r"(\)|\b(?:fn|f|compiled|compiler|sharing))\(x(?:\)|, (?=\w))")
 
 
-def _template(name: str, replacements: Mapping[str, str]) -> cst.Module:
-    text = template_source(name)
-    for old, new in replacements.items():
-        assert old in text, f"the template {name} has no {old!r}"
-        text = text.replace(old, new)
-    return cst.parse_module(text)
+def _filled(statement: str, filling: Filling) -> str:
+    """Put backend, backend arguments and inputs in the place of the template's."""
+    arguments = ", ".join(filling.arguments)
+
+    def call(found: re.Match[str]) -> str:
+        end = ")" if found[0].endswith(")") else ", " if arguments else ""
+        return f"{found[1]}({arguments}{end}"
+
+    statement = _INPUT.sub(call, statement).replace("[x]", f"[{arguments}]")
+    statement = statement.replace('backend="eager"', _backend_argument(filling))
+    more = "".join(f", {each}" for each in filling.backend_arguments)
+    called = f'lookup_backend("eager")(graph, [{arguments}]'
+    statement = statement.replace("range(2)", f"range({filling.wrapping.calls})")
+    statement = statement.replace(called, f"lookup_backend({filling.backend})(graph, [{arguments}]{more}")
+    return statement.replace('"aot_eager_default_partitioner"', filling.backend)
 
 
-def fill(name: str, filling: Filling) -> str:
-    """Return the script: imports, settings, functions, inputs, and the last statements of the template `name`."""
-    template = _template(name, filling.replacements)
-    fill_in = _Fill(filling)
-    definitions: list[Statement] = []
-    inputs: list[Statement] = []
-    action: list[Statement] = []
-    for statement in template.body:
-        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-            defined = statement.name.value
-            if defined == "fn":
-                definitions += _functions(filling)
-            elif defined == "inputs":
-                definitions.append(_inputs_function(filling))
-            elif defined in filling.definitions:
-                definitions += parsed(filling.definitions[defined])
-            else:
-                definitions.append(transformed(statement, fill_in))
-        elif _is_input(statement):
-            inputs += parsed(filling.inputs)
-        elif not _is_import(statement):
-            action.append(transformed(statement, fill_in))
-    imports = {code_of(statement) for statement in template.body if _is_import(statement)}
-    action, wrapping_imports = wrap(action, filling.contexts, filling.wrapping)
-    body = _head(filling, imports.union(filling.imports, wrapping_imports, filling.script_definitions.imports))
-    body += set_apart(filling.script_definitions.statements)
-    set_by_script = [keep_script_names(each, filling.script_names) for each in parsed(filling.settings_of_script)]
-    body += [apart(each, 0 if number else 2) for number, each in enumerate(set_by_script)]
-    body += [apart(keep_script_names(statement, filling.script_names), 2) for statement in definitions]
-    action = [keep_script_names(statement, filling.script_names) for statement in (*inputs, *action)]
-    action[0] = apart(action[0], 2)
-    code = template.with_changes(body=[*body, *action], header=[]).code
-    return code.rstrip() + "\n\n" + "\n".join(f"# {line}".rstrip() for line in filling.footer) + "\n"
+def _backend_argument(filling: Filling) -> str:
+    """Return `backend=...` of torch.compile, with the further arguments."""
+    return ", ".join([f"backend={filling.backend}", *filling.backend_arguments])
 
 
-def _head(filling: Filling, imports: set[str]) -> list[Statement]:
-    """Return imports and settings. Environment variables are set before torch is imported."""
-    head: list[Statement] = parsed(filling.script_definitions.future)
-    if filling.environment:
-        stdlib = {line for line in imports if line.split()[1].partition(".")[0] in sys.stdlib_module_names}
-        stdlib.add("import os")
-        environment = parsed(filling.environment)
-        head += [*parsed(_sorted_imports(stdlib)), apart(environment[0], 1), *environment[1:]]
-        imports = imports - stdlib
-    rest = parsed([*filling.first_imports, *_sorted_imports(imports.difference(filling.first_imports))])
-    head += [*(apart(s, 1 if head else 0) for s in rest[:1]), *rest[1:]]
-    settings = parsed(filling.settings)
-    return [*head, *(apart(s, 1) for s in settings[:1]), *settings[1:]]
+# Compiles, or calls compiled code. Earlier statements need no repetition and cannot hang.
+_COMPILE_OR_RUN = re.compile(r"torch\.compile\(|\b(?:compiled|lookup_backend)\(")
+# Calls the function, compiled or not: these statements need the state of the Case.
+_CALL_OF_FUNCTION = re.compile(r"\)\(|\b(?:compiled|compiler|fn)\(")
 
 
-def _sorted_imports(lines: Collection[str]) -> list[str]:
-    """Sort import lines, and merge `from` imports of the same module."""
-    names: dict[str, dict[str, None]] = {}
-    for line in sorted(lines, key=_import_order):
-        module, _, imported = line.partition(" import ")
-        names.setdefault(module, {}).update(dict.fromkeys(imported.split(", ") if imported else []))
-    return [f"{module} import {', '.join(imported)}" if imported else module for module, imported in names.items()]
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A statement, whether it needs the state of the Case, and whether it compiles or calls compiled code."""
+
+    text: str
+    in_state: bool = False
+    compiles: bool = False
 
 
-def _import_order(line: str) -> tuple[bool, bool, str, str]:
-    """Return the sort key: standard library first, `import` before `from`, torch before other packages."""
-    top = line.split()[1].partition(".")[0]
-    return top not in sys.stdlib_module_names, line.startswith("from"), line if top != "torch" else "", line
+def _step(text: str) -> _Step:
+    return _Step(text, _CALL_OF_FUNCTION.search(text) is not None, _COMPILE_OR_RUN.search(text) is not None)
+
+
+def _wrapped(steps: list[_Step], filling: Filling) -> tuple[list[str], tuple[str, ...]]:
+    """Return (the template's last statements with the code around them, imports that this code needs)."""
+    wrapping, contexts = filling.wrapping, filling.contexts
+    has_loop = any(step.text.startswith("for ") for step in steps)  # in the template
+    head: list[str] = []
+    repeats = (wrapping.calls > 1 and not has_loop) or (wrapping.attempts > 1 and not wrapping.recompile)
+    if has_loop or repeats or any(isinstance(each, int) or "compiled(" in each for each in wrapping.before):
+        head, steps = _hoisted(steps, filling)
+    called = [i for i, step in enumerate(steps) if step.in_state]
+    start = next((i for i, step in enumerate(steps) if step.compiles), 0)
+    if called:  # statements between two calls share their `with`
+        first, end = called[0], called[-1] + 1
+        steps = [replace(step, in_state=first <= i < end) for i, step in enumerate(steps)]
+        start = first if contexts and first < start < end else start
+    before, steps = [step.text for step in steps[:start]], steps[start:]
+    imports: list[str] = []
+    earlier: list[_Step] = []
+    for each in wrapping.before:
+        earlier += _repeated(each, steps, contexts) if isinstance(each, int) else [_step(each)]
+    body = _in_state([*earlier, *_repeated(1 if has_loop else wrapping.calls, steps, contexts)], contexts)
+    if seconds := wrapping.timeout_seconds:
+        imports.append("import faulthandler")
+        guard = f"faulthandler.dump_traceback_later({seconds}, exit=True)  # it hangs: this ends it after {seconds} s"
+        body = [guard, *body]
+    if gib := wrapping.memory_gib:
+        imports.append("import resource")
+        guard = f"resource.setrlimit(resource.RLIMIT_DATA, ({gib} << 30, {gib} << 30))"
+        before.append(f"{guard}  # it takes all memory: this ends it at {gib} GiB")
+    if wrapping.attempts > 1 and wrapping.recompile:
+        body, head = ["torch.compiler.reset()", *head, *body], []
+    if wrapping.attempts > 1:
+        body = [under(f"for attempt in range({wrapping.attempts}):", body)]
+    end = ["torch.accelerator.synchronize()"] if wrapping.waits else []
+    end += [f"print({literal(THE_END)})"] if wrapping.prints_end else []
+    return [*before, *head, *body, *end], tuple(imports)
+
+
+def _hoisted(steps: list[_Step], filling: Filling) -> tuple[list[str], list[_Step]]:
+    """Return (`compiled = torch.compile(...)`, the other statements). The first list is empty without torch.compile."""
+    call = re.compile(rf"torch\.compile\([\w.]+, {re.escape(_backend_argument(filling))}\)")
+    found = next((match for step in steps if (match := call.search(step.text))), None)
+    if found is None:
+        return [], steps
+    assignment = f"compiled = {found[0]}"
+    rest = [replace(step, text=call.sub("compiled", step.text)) for step in steps if step.text != assignment]
+    return [assignment], rest
+
+
+def _repeated(times: int, steps: list[_Step], contexts: Sequence[str]) -> list[_Step]:
+    return [_Step(under(f"for _ in range({times}):", _in_state(steps, contexts)))] if times > 1 else steps
+
+
+def _in_state(steps: Sequence[_Step], contexts: Sequence[str]) -> list[str]:
+    """Return the statements, with those in a row that need the state under one `with`."""
+    statements: list[str] = []
+    for in_state, group in itertools.groupby(steps, lambda step: step.in_state):
+        texts = [step.text for step in group]
+        statements += under_contexts(texts, contexts) if in_state else texts
+    return statements
 
 
 _RANDOM_OPS = {
@@ -445,6 +337,9 @@ def _comparison(case: Case, template: Template, variant: Variant, inputs: dict[s
         if close:
             replacements[call] = f"{call}, {', '.join(close)}"
         return TemplateChanges(replacements, draws=True)
+    if template is Template.EXPECT_EXCEPTION:
+        call = under_contexts(["f(x)"], contexts(case.state))
+        replacements["        f(x)"] = textwrap.indent("\n".join(call), " " * 8)
     if template is Template.COMPARE_STORAGES and several:
         replacements |= {"(x, actual)": "(x, *actual)", "(x, expected)": "(x, *expected)"}
     if template is Template.KEEP_RESULT and several:

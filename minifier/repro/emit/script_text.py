@@ -1,0 +1,167 @@
+"""The text of a repro: the user's own definitions, names that clash, blocks, the page from imports to footer."""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import textwrap
+import tokenize
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+_MARK = "of_the_script__"
+
+
+def script_name(expression: str) -> str:
+    """Mark a name of the user's script, to tell the name from the template's."""
+    return f"{_MARK}{expression}"
+
+
+def mark_names(expression: str, names: Collection[str]) -> str:
+    """Return the expression with every occurrence of `names` marked as a name of the user's script."""
+    return _renamed(expression, lambda name: script_name(name) if name in names else name)
+
+
+def keep_script_names(text: str, script_names: Collection[str]) -> str:
+    """Return the template's text with unmarked script names; clashing template names get a `_` appended."""
+
+    def kept(name: str) -> str:
+        if name.startswith(_MARK):
+            return name.removeprefix(_MARK)
+        return f"{name}_" if name in script_names else name
+
+    return _renamed(text, kept)
+
+
+def _renamed(text: str, new_name: Callable[[str], str]) -> str:
+    """Rename the variables of the text: all names but those of attributes and of keyword arguments."""
+    lines = text.split("\n")
+    tokens = [*tokenize.generate_tokens(io.StringIO(text).readline)]
+    depth, renames = 0, []
+    for before, token, after in zip([tokens[0], *tokens], tokens, tokens[1:], strict=False):
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.string, 0)
+        is_keyword = depth > 0 and after.string == "="
+        if token.type == tokenize.NAME and before.string != "." and not is_keyword:
+            renames.append((*token.start, token.string))
+    for row, column, name in reversed(renames):
+        line = lines[row - 1]
+        lines[row - 1] = f"{line[:column]}{new_name(name)}{line[column + len(name) :]}"
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """Code taken from the script: `future` imports, other top-level `imports`, the source of all other statements."""
+
+    future: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    source: str = ""
+
+
+def split_imports(source: str) -> Definitions:
+    """Separate the imports that can move to the head of a script from the other statements."""
+    future: list[str] = []
+    imports: list[str] = []
+    rest: list[cst.SimpleStatementLine | cst.BaseCompoundStatement] = []
+    for statement in cst.parse_module(source).body:
+        line = cst.Module([statement]).code.strip().rpartition("\n")[2]
+        if _is_single_import(statement):
+            (future if line.startswith("from __future__") else imports).append(line)
+        else:
+            assert isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+            rest.append(statement)
+    return Definitions(tuple(future), tuple(imports), cst.Module(rest).code.strip())
+
+
+def _is_single_import(statement: cst.CSTNode) -> bool:
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return False
+    return isinstance(statement.body[0], (cst.Import, cst.ImportFrom))
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """The file's import lines, its other statements, and its top-level names."""
+
+    imports: tuple[str, ...]
+    statements: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def predicate_source(text: str) -> Predicate:
+    """Split the file, without its docstring and its `if __name__ == ...` block."""
+    tree = ast.parse(text)
+    imports, statements, names = [], [], []
+    for number, node in enumerate(tree.body):
+        source = ast.get_source_segment(text, node) or ast.unparse(node)
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            if isinstance(node, ast.Import) or node.module != "__future__":
+                imports += _single_imports(node)
+            names += [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
+            continue
+        if number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            continue
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            decorators = [f"@{ast.unparse(decorator)}" for decorator in node.decorator_list]
+            source = "\n".join([*decorators, source])
+            names.append(node.name)
+        else:
+            names += [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        statements.append(source)
+    return Predicate(tuple(imports), tuple(statements), tuple(names))
+
+
+def _single_imports(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """Return a line for each module, to be merged with the script's imports."""
+    if isinstance(node, ast.ImportFrom):
+        return [ast.unparse(node)]
+    return [ast.unparse(ast.Import([alias])) for alias in node.names]
+
+
+def defined_names(text: str) -> tuple[str, ...]:
+    """Return the file's top-level names; none for an empty text."""
+    return predicate_source(text).names
+
+
+def under(header: str, statements: Iterable[str]) -> str:
+    """Return a compound statement with this header (`for attempt in range(3):`) and body."""
+    return f"{header}\n{textwrap.indent(chr(10).join(statements), '    ')}"
+
+
+def under_contexts(statements: Sequence[str], contexts: Sequence[str]) -> list[str]:
+    """Put the statements under one `with`, if there are contexts."""
+    return [under(f"with {', '.join(contexts)}:", statements)] if contexts else [*statements]
+
+
+def page(blocks: Iterable[tuple[int, Sequence[str]]]) -> str:
+    """Join (blank lines above, statements) blocks. Empty blocks are left out, the first has no blank lines above."""
+    text = ""
+    for blank_lines, statements in blocks:
+        if statements:
+            text += "\n" * (blank_lines if text else 0) + "\n".join(statements) + "\n"
+    return text
+
+
+def sorted_imports(lines: Collection[str]) -> list[str]:
+    """Sort import lines, and merge `from` imports of the same module."""
+    names: dict[str, dict[str, None]] = {}
+    for line in sorted(lines, key=_import_order):
+        module, _, imported = line.partition(" import ")
+        names.setdefault(module, {}).update(dict.fromkeys(imported.split(", ") if imported else []))
+    return [f"{module} import {', '.join(imported)}" if imported else module for module, imported in names.items()]
+
+
+def is_stdlib(line: str) -> bool:
+    """Tell whether the import line is of the standard library."""
+    return line.split()[1].partition(".")[0] in sys.stdlib_module_names
+
+
+def _import_order(line: str) -> tuple[bool, bool, str, str]:
+    """Return the sort key: standard library first, `import` before `from`, torch before other packages."""
+    top = line.split()[1].partition(".")[0]
+    return not is_stdlib(line), line.startswith("from"), line if top != "torch" else "", line
