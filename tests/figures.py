@@ -1,5 +1,7 @@
 """`python tests/figures.py`: figures of the code in minifier/ that tell how hard it is to find one's way in it.
 
+With --write, the architecture page gets them.
+
 Lines, files at the top, names used twice, functions with many parameters, cycles, the calls of a run, words, sentences.
 """
 
@@ -53,6 +55,8 @@ def backend(gm, inputs):
 
 torch.compile(lambda x: (x.sin().cos().exp() + 1).tanh().cos(), backend=backend)(torch.randn(3))
 """
+PAGE = ROOT / "docs" / "explanation" / "architecture.md"
+MARKS = ("<!-- figures -->\n", "<!-- end of figures -->\n")
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -247,42 +251,48 @@ def described(frames: Sequence[Frame]) -> str:
     return f"{len(frames)}, {sum(file.startswith('process/') for file, _ in frames)} of them in process/"
 
 
-def main() -> None:
-    """Print the figures."""
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A figure with its label, and lines of details. The architecture page shows those that are `on_page`."""
+
+    label: str
+    text: str
+    details: tuple[str, ...] = ()
+    on_page: bool = False
+
+
+def figures() -> Iterator[Figure]:
+    """Measure everything; one run of the command is part of it."""
     parsed = modules()
-    prose = list(docstrings(parsed))
-    lengths = [len(sentence.split()) for text in prose for sentence in sentences(text)]
     lines = lines_per_package(parsed)
-    print(f"lines                       {lines.total():,}")
-    for name, count in lines.most_common():
-        print(f"                            {count:6,} {name}")
+    yield Figure("lines", f"{lines.total():,}", tuple(f"{count:6,} {name}" for name, count in lines.most_common()))
     code = sum(code_lines(path.read_text(encoding="utf-8")) for path in parsed)
-    print(f"lines of code               {code:,} without blanks, comments and docstrings")
+    yield Figure("lines of code", f"{code:,} without blanks, comments and docstrings", on_page=True)
     short = sum(len(path.read_text(encoding="utf-8").splitlines()) <= SHORT_LINES for path in parsed)
-    print(f"files                       {len(parsed)}, {short} of {SHORT_LINES} lines or less")
-    print(f"layers                      {len(layers())}")
-    print(f"places that start a process {len(starts(parsed))}")
-    for place in starts(parsed):
-        print(f"                            {place}")
-    print(f"fields of a Case            {len(dataclasses.fields(Case))}")
+    yield Figure("files", f"{len(parsed)}, {short} of {SHORT_LINES} lines or less", on_page=True)
+    of_tests = sum(code_lines(path.read_text(encoding="utf-8")) for path in (ROOT / "tests").rglob("*.py"))
+    yield Figure("lines of code in tests", f"{of_tests:,}", on_page=True)
+    yield Figure("layers", str(len(layers())), on_page=True)
+    yield Figure("places that start a process", str(len(starts(parsed))), tuple(starts(parsed)), on_page=True)
+    yield Figure("fields of a Case", str(len(dataclasses.fields(Case))))
     importlib.import_module("minifier.torch_side.torch_private")  # which declares the interfaces
-    print(f"private names of torch      {len(PRIVATE_NAMES)} in texts, {len(interfaces())} interfaces")
-    print(f"files at the top            {sum(path.parent == PACKAGE for path in parsed)}")
-    print(f"file names used twice       {', '.join(repeated(file_names(parsed))) or 'none'}")
-    print(f"class names used twice      {', '.join(repeated(class_names(parsed))) or 'none'}")
-    print(f"over {MAX_PARAMETERS} parameters           {len(many_parameters(parsed))}")
-    for function in many_parameters(parsed):
-        print(f"                            {function}")
-    print(f"cycle of packages           {' -> '.join(cycle(imports(squashed=True))) or 'none'}")
-    print(f"cycle of modules            {' -> '.join(cycle(imports(squashed=False))) or 'none'}")
+    private = f"{len(PRIVATE_NAMES)} in texts, {len(interfaces())} interfaces"
+    yield Figure("private names of torch", private, on_page=True)
+    yield Figure("files at the top", str(sum(path.parent == PACKAGE for path in parsed)))
+    yield Figure("file names used twice", ", ".join(repeated(file_names(parsed))) or "none")
+    yield Figure("class names used twice", ", ".join(repeated(class_names(parsed))) or "none")
+    long = tuple(many_parameters(parsed))
+    yield Figure(f"over {MAX_PARAMETERS} parameters", str(len(long)), long)
+    yield Figure("cycle of packages", " -> ".join(cycle(imports(squashed=True))) or "none", on_page=True)
+    yield Figure("cycle of modules", " -> ".join(cycle(imports(squashed=False))) or "none", on_page=True)
     to_search, to_backend = calls(recorded_stack())
-    print(f"calls, command to search    {described(to_search)}")
-    print(f"calls, search to backend    {described(to_backend)}")
-    packages = [file.partition("/")[0].removesuffix(".py") for file, _ in (*to_search, *to_backend)]
-    climbs, returns = climbs_and_returns(packages, layers())
-    print(f"climbs, returns             {climbs} to a higher layer, {returns} to a package that was left before")
-    for file, name in (*to_search, *to_backend):
-        print(f"                            {file} {name}")
+    yield Figure("calls, command to search", described(to_search), on_page=True)
+    yield Figure("calls, search to backend", described(to_backend), on_page=True)
+    way = (*to_search, *to_backend)
+    climbs, returns = climbs_and_returns([file.partition("/")[0].removesuffix(".py") for file, _ in way], layers())
+    text = f"{climbs} to a higher layer, {returns} to a package that was left before"
+    yield Figure("climbs, returns", text, tuple(f"{file} {name}" for file, name in way), on_page=True)
+    prose = list(docstrings(parsed))
     texts = {
         "docstrings": prose,
         "comments": list(comments(iter(parsed))),
@@ -292,8 +302,27 @@ def main() -> None:
         "README": [(ROOT / "README.md").read_text(encoding="utf-8")],
     }
     vague = ", ".join(f"{vague_per_hundred(text):.1f} in {name}" for name, text in texts.items())
-    print(f"vague words per 100         {vague}")
-    print(f"median sentence, words      {statistics.median(lengths):.0f} in docstrings")
+    yield Figure("vague words per 100", vague)
+    lengths = [len(sentence.split()) for text in prose for sentence in sentences(text)]
+    yield Figure("median sentence, words", f"{statistics.median(lengths):.0f} in docstrings")
+
+
+def with_table(page: str, measured: Sequence[Figure]) -> str:
+    """Return the page with a new table between its two marks."""
+    before, rest = page.split(MARKS[0])
+    rows = "".join(f"| {figure.label} | {figure.text} |\n" for figure in measured if figure.on_page)
+    return f"{before}{MARKS[0]}\n| figure | |\n| --- | --- |\n{rows}{MARKS[1]}{rest.split(MARKS[1])[1]}"
+
+
+def main() -> None:
+    """Print the figures; with --write, put them into the architecture page."""
+    measured = list(figures())
+    for figure in measured:
+        print(f"{figure.label:27} {figure.text}")
+        for line in figure.details:
+            print(f"{'':27} {line}")
+    if "--write" in sys.argv[1:]:
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), measured), encoding="utf-8")
 
 
 def read(folder: Path) -> list[str]:

@@ -65,3 +65,10 @@ def test_texts_of_the_code_are_told_apart(tmp_path):
     assert list(figures.strings(parsed)) == ["what one has read"]
     assert list(figures.comments(iter([file]))) == ["those that stay"]
     assert figures.vague_per_hundred(["what one has read"]) == 50
+
+
+def test_the_table_of_the_page_stands_between_its_marks_and_is_replaced():
+    old = figures.with_table("Above.\n\n<!-- figures -->\n<!-- end of figures -->\n\nBelow.\n", [])
+    new = figures.with_table(old, [figures.Figure("files", "3", on_page=True), figures.Figure("calls", "4")])
+    assert new.startswith("Above.") and new.endswith("Below.\n") and new.count("<!-- figures -->") == 1
+    assert "| files | 3 |" in new and "calls" not in new

@@ -11,7 +11,6 @@ from minifier.data.case import Symbolic, TensorInput
 from minifier.data.case.calls import called, size_of
 from minifier.data.failure import Aspect, Difference
 from minifier.errors import NoRepro
-from minifier.repro.emit.script_text import mark_names, predicate_source
 from minifier.repro.emit.footer import needed_folder
 from minifier.repro.emit.forms import tolerance
 from minifier.repro.emit.repro import (
@@ -22,6 +21,7 @@ from minifier.repro.emit.repro import (
     templates_for,
     write_repro,
 )
+from minifier.repro.emit.script_text import mark_names, predicate_source
 
 
 @pytest.mark.parametrize(

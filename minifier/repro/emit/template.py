@@ -198,9 +198,9 @@ def _wrapped(steps: list[_Step], filling: Filling) -> tuple[list[str], tuple[str
     called = [i for i, step in enumerate(steps) if step.in_state]
     start = next((i for i, step in enumerate(steps) if step.compiles), 0)
     if called:  # statements between two calls share their `with`
-        first, end = called[0], called[-1] + 1
-        steps = [replace(step, in_state=first <= i < end) for i, step in enumerate(steps)]
-        start = first if contexts and first < start < end else start
+        first, last = called[0], called[-1]
+        steps = [replace(step, in_state=first <= i <= last) for i, step in enumerate(steps)]
+        start = first if contexts and first < start <= last else start
     before, steps = [step.text for step in steps[:start]], steps[start:]
     imports: list[str] = []
     earlier: list[_Step] = []
@@ -338,8 +338,8 @@ def _comparison(case: Case, template: Template, variant: Variant, inputs: dict[s
             replacements[call] = f"{call}, {', '.join(close)}"
         return TemplateChanges(replacements, draws=True)
     if template is Template.EXPECT_EXCEPTION:
-        call = under_contexts(["f(x)"], contexts(case.state))
-        replacements["        f(x)"] = textwrap.indent("\n".join(call), " " * 8)
+        in_state = under_contexts(["f(x)"], contexts(case.state))
+        replacements["        f(x)"] = textwrap.indent("\n".join(in_state), " " * 8)
     if template is Template.COMPARE_STORAGES and several:
         replacements |= {"(x, actual)": "(x, *actual)", "(x, expected)": "(x, *expected)"}
     if template is Template.KEEP_RESULT and several:
