@@ -62,6 +62,20 @@ x[17], x[170] = 3.25, 4.25
 step = torch.compile(lambda x, y: torch.sin(x) * 2 + y.cos(), backend=backend)
 step(x.to("cuda"), torch.randn(4096, device="cuda"))
 """
+RAISED_LATER = """
+class OpByOp(torch.fx.Interpreter):
+    def call_function(self, target, args, kwargs):
+        if target is torch.nn.functional.embedding:
+            args = (args[0] + (1 << 20), *args[1:])
+        return super().call_function(target, args, kwargs)
+
+def backend(gm, inputs):
+    return OpByOp(gm).run
+
+w, v = torch.randn(64, 32, device="cuda"), torch.randn(32, 16, device="cuda")
+step = lambda i: torch.relu(torch.nn.functional.embedding(i, w) @ v)
+torch.compile(step, backend=backend)(torch.arange(8, device="cuda"))
+"""
 IN_GRAPH = """
 step = torch.compile(torch.sin, backend=lambda gm, inputs: gm.forward)
 x = torch.randn(8, device="cuda")
@@ -78,6 +92,7 @@ from torch._dynamo import register_backend
 HAS_CUDA = torch.cuda.is_available() and torch.ones(1, device="cuda").item()
 """
 TANH, DEVICE, TF32 = "return torch.tanh(x)", 'device="cuda:0"', "torch.backends.cuda.matmul.fp32_precision"
+SYNCHRONOUS = 'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"'
 CUDNN = "torch.backends.cudnn.deterministic"
 
 
@@ -125,6 +140,9 @@ POINTS: dict[str, Point] = {
     ),
     "an asynchronous device-side assert": Point(
         BAD_KERNEL + STEP + CALL, repro=("torch.accelerator.synchronize()", TANH, DEVICE)
+    ),
+    "a device-side assert that a later op raises": Point(
+        RAISED_LATER, repro=(SYNCHRONOUS, "return torch.nn.functional.embedding(")
     ),
     "a device-side assert with CUDA_LAUNCH_BLOCKING": Point(
         BAD_KERNEL + STEP + CALL, repro=(TANH, DEVICE), variables={"CUDA_LAUNCH_BLOCKING": "1"}

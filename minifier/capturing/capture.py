@@ -129,6 +129,7 @@ def _in_child(
     )
 
     script.under_run = True
+    os.environ.update(terms.variables)
     close_for_scripts()
     gc.unfreeze()  # the script's garbage collector and temporary folder are as without minify
     tempfile.tempdir = None
@@ -153,7 +154,7 @@ def _in_child(
 
     def ended(end: ScriptEnd) -> None:
         observer.look_back()
-        given = variables(baseline.environment)
+        given = variables({**baseline.environment, **dict(terms.variables)})
         environment = [pair for pair in variables(os.environ) if pair not in given]
         calls = list(observer.calls.items())
         path = [folder for folder in map(os.path.abspath, sys.path) if folder not in path_before]
@@ -277,6 +278,10 @@ def _not_reproduced(failing: FailingGraph, second: Captured, folder: Path, ui: U
     return failing, folder
 
 
+SYNCHRONOUS = (("CUDA_LAUNCH_BLOCKING", "1"),)
+# In the type or message of an error that an asynchronous kernel may have caused.
+_ERRORS_OF_DEVICE = ("torch.AcceleratorError", "CUDA error", "HIP error")
+
 _MAX_COMPARING_SHARE = 0.5  # of the script's own time, for all comparisons
 MIN_COMPARING_SECONDS = 10.0  # for them in any case
 _MIN_SECONDS_BY_ITSELF, _FACTOR_BY_ITSELF = 60.0, 10.0  # limit for a run without hooks; factor of the observed run
@@ -392,6 +397,32 @@ def run_by_itself(found: FoundFailures, ui: Ui = SILENT) -> str:
     lines = [line for line in errors.read_text(errors="replace").splitlines() if line.strip()]
     last = f": {lines[-1].strip()}" if lines else ""
     return (f"with exit status {child.code}" if child.status is not None else f"by signal {child.signal}") + last
+
+
+def may_be_late(found: FoundFailures) -> bool:
+    """Whether the error of a device may have been raised by a later op than the one that caused it."""
+    failures = [failing.failure for failing in found.captured.failing] or [found.captured.failure]
+    is_set = any(name in os.environ for name, _ in SYNCHRONOUS)
+    return not is_set and not found.captured.end.interrupted and failures[0] is not None and _is_of_device(failures[0])
+
+
+def _is_of_device(failure: Failure) -> bool:
+    text = f"{failure.type}: {failure.message}"
+    return not failure.fingerprint.stage.compiles and any(part in text for part in _ERRORS_OF_DEVICE)
+
+
+def run_synchronously(found: FoundFailures, ui: Ui = SILENT) -> FoundFailures:
+    """Run the script again so that each kernel ends before its op returns, and raises there.
+
+    `found` is returned as it is if no backend call fails then by such an error.
+    """
+    terms, graphs = replace(found.terms, variables=SYNCHRONOUS), found.work / "synchronous"
+    second = capture(found.program, graphs, terms, ui)
+    if second.end.interrupted:
+        raise KeyboardInterrupt
+    if not second.failing or not _is_of_device(second.failing[0].failure):
+        return found
+    return replace(found, captured=second, graphs=graphs, terms=terms)
 
 
 def compiles_nothing(found: FoundFailures) -> bool:

@@ -70,6 +70,7 @@ class Terms:
     comparing: compare calls of each graph with eager.
     in_eager: torch.compile runs everything in eager mode.
     module_calls: calls of modules from outside of modules are compiled, where another backend than the script's does.
+    variables: environment variables that are set before the script runs.
     """
 
     timeout: float | None = None
@@ -82,6 +83,7 @@ class Terms:
     comparing: Comparing | None = None
     in_eager: bool = False
     module_calls: bool = False
+    variables: tuple[tuple[str, str], ...] = ()
 
     @property
     def purpose(self) -> str:
@@ -92,6 +94,8 @@ class Terms:
             return "in eager mode"
         if self.keep is not None:
             return "recording the inputs of the failing call"
+        if self.variables:
+            return f"with {' '.join(f'{name}={value}' for name, value in self.variables)}"
         return "compiling each module that it calls" if self.module_calls else ""
 
 

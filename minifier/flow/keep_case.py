@@ -11,12 +11,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from minifier.capturing.capture import (
+    SYNCHRONOUS,
     FoundFailures,
     compare_with_eager,
     compile_module_calls,
     compiles_nothing,
+    may_be_late,
     recapture_inputs,
     run_script,
+    run_synchronously,
     should_compare,
 )
 from minifier.capturing.captured import Captured, FailingGraph
@@ -55,11 +58,20 @@ def run_observed(program: Program, run: Run) -> FoundFailures:
 
 
 def look_further(found: FoundFailures, run: Run) -> FoundFailures:
-    """Run a script again that compiles nothing, or in which no backend call failed."""
+    """Run a script again that compiles nothing, in which no backend call failed, or an asynchronous kernel failed."""
     if compiles_nothing(found):
         run.ui.say("the script compiles nothing: running it again, compiling each module that it calls")
         found = compile_module_calls(found, run.ui)
         found = replace(found, fallbacks=("compile calls of modules",))
+    if may_be_late(found):
+        variables = " ".join(f"{name}={value}" for name, value in SYNCHRONOUS)
+        run.ui.say("this error of a device may have been raised after the op that caused it")
+        run.ui.say(f"running the script again with {variables}: each kernel ends before the next op")
+        again = run_synchronously(found, run.ui)
+        if again is found:
+            run.ui.say("no backend call fails like that then: going on with the first run")
+        else:
+            found = replace(again, fallbacks=(*found.fallbacks, "wait for each kernel"))
     if should_compare(found, run.settings):
         run.ui.say("no backend call failed: running the script again, comparing each graph's result with eager's")
         found = compare_with_eager(found, run.settings, run.ui)

@@ -16,6 +16,8 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+
 namespace {
 
 const c10::Device kDevice(c10::DeviceType::PrivateUse1, 0);
@@ -189,11 +191,15 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("bernoulli_.float", &bernoulli_);
 }
 
-// What the Python module of the device calls. After `lose`, every use of the device fails, as after a bad kernel.
+// What the Python module of the device calls. After `lose`, every use of the device fails, as after a bad kernel;
+// `lose` itself if kernels are waited for.
 TORCH_LIBRARY(oddacc, m) {
   m.def("is_used", [] { return user == getpid(); });
   m.def("seed", [](int64_t seed) { own_generator().set_current_seed(seed); });
   m.def("state", [] { return own_generator().get_state(); });
   m.def("set_state", [](const at::Tensor& state) { own_generator().set_state(state); });
-  m.def("lose", [] { lost = true; });
+  m.def("lose", [] {
+    lost = true;
+    if (getenv("CUDA_LAUNCH_BLOCKING")) begin();
+  });
 }

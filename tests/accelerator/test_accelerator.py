@@ -47,6 +47,27 @@ y = torch.compile(step, backend=breaks)(torch.randn(6, device="oddacc"))
 print(y.sum())
 """
 
+# The same, where each op is run by itself: the one after the bad kernel raises.
+RAISED_LATER = """
+import oddacc
+import torch
+
+class OpByOp(torch.fx.Interpreter):
+    def call_function(self, target, args, kwargs):
+        out = super().call_function(target, args, kwargs)
+        if target is torch.tanh:
+            torch.ops.oddacc.lose()
+        return out
+
+def op_by_op(gm, inputs):
+    return OpByOp(gm).run
+
+def step(x):
+    return torch.cos(torch.sin(torch.tanh(x)).clone())
+
+torch.compile(step, backend=op_by_op)(torch.randn(6, device="oddacc"))
+"""
+
 WORKSPACE = """
 import oddacc
 import torch
@@ -115,6 +136,11 @@ def test_an_error_that_the_device_does_not_survive(on_oddacc):
     done = on_oddacc(BAD_KERNEL)
     assert done.result["failure"]["type"] == "torch.AcceleratorError"
     assert "return torch.tanh(x)" in done.repro and 'device="oddacc:0"' in done.repro
+
+
+def test_an_error_that_a_later_op_raises(on_oddacc):
+    done = on_oddacc(RAISED_LATER)
+    assert "return torch.tanh(x)" in done.repro and 'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"' in done.repro
 
 
 def test_a_backend_that_uses_the_device_when_it_is_imported(on_oddacc):
