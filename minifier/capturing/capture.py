@@ -401,7 +401,8 @@ def run_by_itself(found: FoundFailures, ui: Ui = SILENT) -> str:
 
 def may_be_late(found: FoundFailures) -> bool:
     """Whether the error of a device may have been raised by a later op than the one that caused it."""
-    failures = [failing.failure for failing in found.captured.failing] or [found.captured.failure]
+    failures: list[Failure | None] = [failing.failure for failing in found.captured.failing]
+    failures = failures or [found.captured.failure]
     is_set = any(name in os.environ for name, _ in SYNCHRONOUS)
     return not is_set and not found.captured.end.interrupted and failures[0] is not None and _is_of_device(failures[0])
 
