@@ -129,3 +129,19 @@ def test_a_fork_of_a_process_that_has_compiled_starts_threads_of_its_own(tmp_pat
 def test_the_function_that_compiles_a_graph_is_known():
     compile_fx = importlib.import_module("torch._inductor.compile_fx")
     assert private.inductor_entry() is compile_fx.compile_fx.__code__
+
+
+def test_only_the_first_applications_of_a_subsystem_happen(forked):
+    def work():
+        from torch._inductor.compiler_bisector import CompilerBisector
+
+        noted = []
+        private.note_applications(lambda *names: noted.append(names), "lowerings", 1)
+        ask = CompilerBisector.disable_subsystem
+        asked = [ask("inductor", "lowerings", (lambda name=name: name)) for name in ("sin", "cos")]
+        return noted, [*asked, ask("inductor", "joint_graph_passes")]
+
+    assert forked(work, 60) == (
+        [("lowerings", "sin"), ("lowerings", "cos"), ("joint_graph_passes", "")],
+        [False, True, False],
+    )

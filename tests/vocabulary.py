@@ -95,7 +95,9 @@ class Project:
         # pytest prints another summary where one of the last two is set.
         unwanted = ("PYTHON", "TORCH", "PYTEST", "CI", "BUILD_NUMBER")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
-        return {**kept, "TMPDIR": str(self.temporary), "PYTHONPATH": os.pathsep.join(map(str, path)), **extra}
+        path_text = os.pathsep.join(map(str, path))
+        # A run with inductor would ask for 20 s what is at fault; tests/report/test_explain.py has that.
+        return {**kept, "TMPDIR": str(self.temporary), "PYTHONPATH": path_text, "MINIFY_EXPLAIN": "0", **extra}
 
     def start(self, *arguments: str | Path, command: str = "minifier", **options: Any) -> subprocess.Popen[str]:
         """The command, started in the project's folder in a session of its own."""

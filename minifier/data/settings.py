@@ -20,7 +20,8 @@ class Settings:
     `include_data` is whether real values may go into the bundle, `bundle_private` whether it is written with a repro
     whose constants look like secrets (None: the user is asked). `level` is auto, or source to reduce the script itself
     at once. `cluster` is the address of a Ray cluster for the probes, or local. With `silent_fallbacks`, a logged
-    fallback of a backend, to eager or to another backend, is a failure.
+    fallback of a backend, to eager or to another backend, is a failure. `explain` is whether a verified repro is asked
+    what of the compiler is at fault.
     """
 
     match: str | None = None
@@ -40,6 +41,7 @@ class Settings:
     level: str = "auto"
     cluster: str | None = None
     silent_fallbacks: bool = False
+    explain: bool = True
 
     def seconds_for(self, script: float) -> float:
         """Return the seconds that a reduction may take: the user's budget, or what the script takes ten times, and 180.

@@ -7,6 +7,7 @@ import re
 import sys
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 Release = tuple[int, ...]  # the first two numbers of a version, as (2, 13)
 
@@ -186,6 +187,28 @@ DETERMINISTIC = _key("torch._inductor.config", "deterministic", since=(2, 10))
 # Settings that change inductor's checks of the machine.
 MACHINE_SETTINGS = {_key("torch._inductor.config", key) for key in ("cpp.vec_isa_ok", "cpp.cxx")}
 
+# Settings under which inductor does less, or does it in another way: each may avoid one of its faults.
+AVOIDING: tuple[tuple[tuple[str, str], Any], ...] = tuple(
+    (_key("torch._inductor.config", key), value)
+    for key, value in (
+        ("pattern_matcher", False),
+        ("joint_graph_constant_folding", False),
+        ("cpp.simdlen", 1),
+        ("cpp.threads", 1),
+        ("max_fusion_size", 1),
+        ("epilogue_fusion", False),
+        ("inplace_buffers", False),
+        ("allow_buffer_reuse", False),
+        ("split_reductions", False),
+        ("layout_optimization", False),
+        ("comprehensive_padding", False),
+        ("emulate_precision_casts", True),
+        ("fallback_random", True),
+        ("freezing", False),
+        ("max_autotune", False),
+    )
+)
+DISABLED_PASSES = _key("torch._inductor.config", "disabled_passes")
 # Attributes of objects, and other texts.
 WRAPPED_BACKEND = _text("torch._dynamo.eval_frame", "_torchdynamo_orig_backend", since=(2, 9))
 WRAPPED_CALLABLE = _text("torch._dynamo.eval_frame", "_torchdynamo_orig_callable", until=(2, 8))

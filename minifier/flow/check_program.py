@@ -95,6 +95,7 @@ def settings_of(values: dict[str, Any]) -> Settings:
         level=values.get("level", "auto"),
         silent_fallbacks=values.get("fallbacks", False),
         cluster=values["cluster"],
+        explain=values.get("explain", True),
     )
 
 

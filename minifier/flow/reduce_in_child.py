@@ -85,7 +85,7 @@ def reduce_in_child(
         return reduce_case(task, channel.show, elsewhere=_elsewhere(attempt, case, channel))
 
     try:
-        summary = _in_child(attempt, out, Summary, work)
+        summary = in_child(attempt, out, Summary, work)
     except StartsThreads:
         if in_each_probe:
             raise
@@ -148,10 +148,19 @@ def find_first_shown(attempt: Attempt, cases: Iterable[Case], number: int) -> Fi
         on_cluster = elsewhere if attempt.run.cluster is not None else None
         return first_shown(cases, number, attempt.run.settings, channel.show, on_cluster)
 
-    return _in_child(attempt, attempt.folder.path, FirstShown, work)
+    return in_child(attempt, attempt.folder.path, FirstShown, work)
 
 
-def _in_child(attempt: Attempt, out: Path, kind: type[_Result], work: Callable[[ProgressPipe], _Result]) -> _Result:
+_BEGIN = Progress(Phase.REDUCING, step="calling the backend again")
+
+
+def in_child(
+    attempt: Attempt,
+    out: Path,
+    kind: type[_Result],
+    work: Callable[[ProgressPipe], _Result],
+    begin: Progress = _BEGIN,
+) -> _Result:
     """Run `work` in a forked child in the place of the script; return its result, of this dataclass."""
     ui, cluster = attempt.run.ui, attempt.run.cluster
     program = attempt.asked.program if attempt.asked is not None else Program(attempt.case.script.name)
@@ -159,7 +168,7 @@ def _in_child(attempt: Attempt, out: Path, kind: type[_Result], work: Callable[[
     if cluster is not None:
         ui.show(Progress(Phase.CONNECTING))
         cluster.wait(ui.tick)
-    ui.show(Progress(Phase.REDUCING, step="calling the backend again"))
+    ui.show(begin)
 
     def work_in_place(channel: ProgressPipe) -> _Result:
         interrupt_once()

@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import os
-import runpy
-import shutil
-import tempfile
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from minifier.data.case import BackendReference, BackendSource, Case, Drawn, Level, TensorInput
 from minifier.data.case.files import mark_of_repro
-from minifier.data.failure import Kind, Stage
 from minifier.data.losses import losses
-from minifier.data.settings import Settings
 from minifier.errors import NoRepro
 from minifier.flow.attempt import Attempt, backend_fallbacks
+from minifier.flow.explain import run_with_controls, with_explanation
 from minifier.flow.repro_search import ReproSearch, search_for, with_shown_exception
 from minifier.flow.short_definitions import nearest_change
-from minifier.process.interpreters import replace_programs_folder
-from minifier.process.progress import SILENT, Display, Phase, Progress
-from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
+from minifier.process.progress import Phase, Progress
 from minifier.reduction.summary import Summary
 from minifier.repro.emit.input_source import TENSOR_FILE
-from minifier.repro.emit.repro import Repro, write_repro
+from minifier.repro.emit.repro import Repro
 from minifier.repro.report.environment import EnvironmentCollector
 from minifier.repro.report.outcome import Outcome, Status
 from minifier.repro.report.redact import Redactor
 from minifier.repro.report.secret_constants import without_secret_constants
 from minifier.repro.report.write_reports import BUNDLE, Consent, Written, write_bare_reports, write_reports
 from minifier.repro.source.run_source import in_eager
-from minifier.torch_side.torch_private import backend_error
 
 AOT_EAGER = BackendReference("aot_eager", BackendSource.REGISTERED, '"aot_eager"')
 _MIN_TIMEOUT_SECONDS = 60.0
@@ -50,6 +41,8 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
     summary, nearest, environment = attempt.reduced.summary if attempt.reduced is not None else None, "", ""
     with run.going_on():
         summary = _with_controls(attempt)
+    with run.going_on():
+        summary = with_explanation(attempt, summary) if summary is not None else None
     with run.going_on():
         nearest = nearest_change(attempt)
     with run.going_on():
@@ -109,7 +102,7 @@ def _write(attempt: Attempt, outcome: Outcome) -> None:
 
 
 def _with_controls(attempt: Attempt) -> Summary | None:
-    """Return the summary with the results of the controls; Ctrl-C skips the control with `aot_eager`."""
+    """Return the summary with the results of the controls; Ctrl-C skips those but `eager`."""
     if attempt.reduced is None:
         return None
     summary, result = attempt.reduced.summary, attempt.repro_result
@@ -118,8 +111,7 @@ def _with_controls(attempt: Attempt) -> Summary | None:
     raises = result.case.failure.missing_exception is not None
     controls = [("eager", "raises, which is right" if raises else "passes")]  # without that there is no repro
     with contextlib.suppress(KeyboardInterrupt):
-        with_aot = run_with_aot_eager(result.case, result.repro, attempt.run.settings, attempt.run.ui)
-        controls.append(("aot_eager", with_aot))
+        controls += run_with_controls(result.case, result.repro, attempt.run.settings, attempt.run.ui)
     return replace(summary, backends=tuple((name, how) for name, how in controls if how))
 
 
@@ -209,53 +201,3 @@ def _control(search: ReproSearch, repro: Repro) -> Repro:
     if search.case.level is Level.SOURCE:
         return replace(repro, text=in_eager(repro.text))
     return search.control(repro)
-
-
-def run_with_aot_eager(case: Case, repro: Repro, settings: Settings, display: Display = SILENT) -> str:
-    """Run the Case's repro with the backend `aot_eager`, and describe the result; "" if that is not possible.
-
-    Nothing runs for a graph that AOTAutograd made, or if the failure is only a logged line.
-    """
-    is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
-    if case.level is not Level.DYNAMO or repro.template is None or is_line:
-        return ""
-    backend = replace(AOT_EAGER, dynamic=case.backend.dynamic)
-    try:
-        script = write_repro(replace(case, backend=backend), repro.template, repro.variant, settings.memory)
-    except NoRepro:
-        return ""
-    compares = case.failure.fingerprint.stage is Stage.COMPARE
-    display.show(Progress(Phase.CONTROLS))
-    scratch = Path(tempfile.mkdtemp(prefix="minify-"))
-    try:
-        limits = Limits(max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS), settings.memory)
-        (end,) = run_again_if_killed([lambda: _run(script, case.import_path, compares)], limits, scratch, display.tick)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return _result(end)
-
-
-def _run(script: Repro, path: tuple[str, ...], compares: bool) -> dict[str, Any]:
-    """Run the script as an interpreter would. This is done in a child, in a folder of its own."""
-    replace_programs_folder(path)
-    os.environ.update(script.given)
-    script.write(Path.cwd())
-    try:
-        runpy.run_path("repro.py", run_name="__main__")
-    except SystemExit as end:
-        return {"how": "passes" if not end.code else f"ends with exit status {end.code}"}
-    except BaseException as error:  # noqa: BLE001 - any exception is a result
-        inner = backend_error(error)
-        if compares and isinstance(inner, AssertionError):
-            return {"how": "differs from eager"}
-        return {"how": f"raises {type(inner).__name__}"}
-    return {"how": "passes"}
-
-
-def _result(end: ChildEnd) -> str:
-    """Describe the result of a run; "" if this tool was at fault."""
-    if end.fault:
-        return ""
-    if end.timed_out:
-        return "does not end"
-    return "the process dies" if end.result is None else str(end.result["how"])

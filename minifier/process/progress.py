@@ -39,6 +39,7 @@ class Phase(enum.Enum):
     VERIFYING = "verifying the repro"
     CONTROL = "running the repro in eager mode"
     CONTROLS = "running the repro with aot_eager"
+    EXPLAINING = "asking what is at fault"
     CHECKING = "running the repro"
     REPORTS = "writing the reports"
 

@@ -33,6 +33,7 @@ EXPORTED = "failures of AOTInductor"
 STACKS = "native stacks: deaths in native code are told apart by their signal alone"
 VERSIONS = "version counters: autograd sees that inputs were restored"
 SYMBOLS = "symbolic sizes: their values, bounds and names as in the script"
+BISECTION = "which pass of inductor is at fault"
 CACHES = "inductor's caches: a probe may get what was compiled for another candidate, or compile again"
 
 Arguments = dict[str, Any]

@@ -10,7 +10,7 @@ from minifier.capturing.slicing import with_definitions
 from minifier.data.case import Level
 from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
-from minifier.flow.reports import run_with_aot_eager
+from minifier.flow.reports import run_with_controls
 from minifier.repro.emit.repro import forms_for, write_repro
 
 pytestmark = pytest.mark.timeout(120)
@@ -67,6 +67,6 @@ def test_the_repro_with_aot_eager(bureau, tmp_path, fake, op, expected):
     in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
     _, case = bureau.reduce()
     repro = write_repro(case, *forms_for(case)[0])
-    found = in_child(lambda: run_with_aot_eager(case, repro, Settings()), tmp_path)
-    assert found == expected, repro.text
-    assert run_with_aot_eager(replace(case, level=Level.AOT_FORWARD), repro, Settings()) == ""
+    found = in_child(lambda: dict(run_with_controls(case, repro, Settings())), tmp_path)
+    assert found == {"aot_eager": expected}, repro.text
+    assert not list(run_with_controls(replace(case, level=Level.AOT_FORWARD), repro, Settings()))

@@ -179,6 +179,31 @@ def check(repro: Path, timeout: float, trust: bool) -> int:
     return check_command(repro, timeout, _interpreters(), trust)
 
 
+@cli.command(short_help="Ask what of the compiler is at fault in a finished run.")
+@click.option(
+    "--budget",
+    type=RealNumber(min=1),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Ask no more after this time.",
+)
+@trust_option
+@click.argument("folder", type=click.Path(path_type=Path))
+def explain(folder: Path, budget: float, trust: bool) -> int:
+    """Ask which part of inductor a finished run's failure takes, and which setting avoids it; write the reports anew.
+
+    FOLDER is its output folder. A run asks by itself, unless --no-explain is given, but not as long. Each answer is a
+    probe of the reduced program; a line that avoids the failure is shown only if the repro passes with it in a fresh
+    interpreter. Example:
+
+        minify explain minify-out/train-1
+    """
+    from minifier.flow.cli.running import explain_command
+
+    return explain_command(folder, budget, _interpreters(), trust)
+
+
 @cli.command(short_help="Write the reports of a finished run anew.")
 @click.option(
     "--include-data/--no-include-data",

@@ -239,6 +239,13 @@ _SHARED_OPTIONS = (
         help="In how many fresh interpreters the repro has to show the failure.",
     ),
     click.option(
+        "--explain/--no-explain",
+        default=True,
+        show_default=True,
+        help="Once the repro is verified, ask by further probes which part of inductor is at fault, and which setting "
+        "avoids the failure: for as long as the reduction took, and at least 20 s. `minify explain` does it later.",
+    ),
+    click.option(
         "--include-data/--no-include-data",
         default=None,
         help="Whether real values that the repro needs go into bundle.zip. They are beside the repro in any case. "

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from minifier.data.case.files import check_folder, why_no_key
 from minifier.data.case.store import CASE, load
+from minifier.data.settings import Settings
 from minifier.errors import ExitCode, MinifyError, NothingToReduce, NotTrusted, UsageError
 from minifier.flow.check_program import check_program
 from minifier.flow.cli.console import Console
@@ -94,6 +95,24 @@ def _reduce(folder: Path, options: Options, console: Console, interpreters: Inte
         outcome = minify_case(folder, run, options.out)
     console.final(outcome)
     return int(_EXIT_CODE[outcome.status.value])
+
+
+def explain_command(folder: Path, budget: float, interpreters: Interpreters, trust: bool = False) -> int:
+    """Ask what is at fault in a finished run, write its reports anew, and print its last lines.
+
+    Raises NotTrusted as `reduce_command` does, and UsageError if the folder has no repro of a graph.
+    """
+    with Console() as console:
+        check_folder(folder)
+        if not (folder / "repro.py").exists():
+            raise UsageError(f"{folder} has no repro: give the output folder of a run that wrote one.")
+        ask_about(str(folder), foreign_code_in(folder), console, trust)
+        with prepared(Settings(), console, interpreters) as run:
+            from minifier.flow.explain import explain_folder
+
+            outcome = explain_folder(folder, budget, run)
+        console.final(outcome)
+    return int(ExitCode.REDUCED)
 
 
 def ask_about(given: str, code: Sequence[Row], console: Console, trust: bool) -> None:

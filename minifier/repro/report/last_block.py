@@ -40,6 +40,7 @@ def last_block(outcome: Outcome) -> tuple[ResultRow, ...]:
         ResultRow("reduced", _reduced(outcome)),
         *_cause(outcome),
         *_verified(outcome),
+        *_explained(outcome),
         *_others(outcome),
         *_errors(outcome),
         *_folders(outcome),
@@ -118,6 +119,14 @@ def _verified(outcome: Outcome) -> Iterator[ResultRow]:
     control = "without torch.compile" if outcome.case.is_of_torch else "with eager"
     passes = f"; {control} it passes" if outcome.passes_in_eager else ""
     yield ResultRow("verified", f"{agreeing} of {runs} fresh interpreters show the same failure{passes}", "green")
+
+
+def _explained(outcome: Outcome) -> Iterator[ResultRow]:
+    """Yield what of the compiler is at fault, and a verified line that avoids it."""
+    if outcome.summary is not None and outcome.summary.part:
+        yield ResultRow("at fault", outcome.summary.part)
+    if outcome.summary is not None and outcome.summary.workarounds:
+        yield ResultRow("avoid", outcome.summary.workarounds[0], verbatim=True)
 
 
 def _others(outcome: Outcome) -> Iterator[ResultRow]:

@@ -215,6 +215,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         "errors": list(map(said_of_trace, outcome.errors)),
         "needs": list(outcome.minimal.needs) if outcome.minimal is not None else [],
         "nearest": outcome.nearest or None,
+        "explained": _explained(summary) if summary is not None and summary.explained else None,
         "passes": dict(summary.passes) if summary is not None else {},
         "guilt": (summary.guilt if summary is not None else "") or None,
         "stopped_because": (summary.stopped_because if summary is not None else "") or outcome.reason or None,
@@ -225,6 +226,11 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         "match_log": outcome.match_log,
         "others": [*(summary.others if summary is not None else ()), *({"graph": o} for o in outcome.others)],
     }
+
+
+def _explained(summary: Summary) -> dict[str, Any]:
+    probes = [{"changed": what, "result": how} for what, how in summary.explained]
+    return {"part": summary.part or None, "workarounds": list(summary.workarounds), "probes": probes}
 
 
 def files_of_backend(backend: BackendReference) -> tuple[str, ...]:

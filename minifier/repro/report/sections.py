@@ -53,6 +53,7 @@ def report_of(outcome: Outcome, history: Sequence[Probed] = ()) -> Report:
         title_of(outcome.minimal or outcome.case),
         (
             *sections_of("Describe the bug", Text(sentence_of(outcome)), *_course(outcome)),
+            *_explained(outcome),
             *_what_fails(outcome),
             *_needs(outcome),
             *_nearest(outcome),
@@ -117,6 +118,25 @@ def _what_fails(outcome: Outcome) -> Iterable[Section]:
     rows = [(code(name), how) for name, how in (outcome.summary.backends if outcome.summary is not None else ())]
     compared = Table(("backend", "the same graph"), (*rows, (code(case.backend.name), fails))) if rows else None
     return sections_of("The backend", compared, _reference(case), level=3, weight=1)
+
+
+def _explained(outcome: Outcome) -> Iterable[Section]:
+    """Say what of the compiler is at fault, how to avoid it, and list the probes that tell."""
+    summary = outcome.summary
+    if summary is None or not summary.explained:
+        return ()
+    part = Text(f"At fault: {summary.part}. Without it, the reduced program passes.") if summary.part else None
+    lines = "\n".join(summary.workarounds)
+    avoids = Text("With each of these lines alone, the repro passed in a fresh interpreter:") if lines else None
+    rows = tuple((_changed(what), how) for what, how in summary.explained)
+    title = f"{counted(len(rows), 'probe')} of the reduced program, each with one change"
+    table = Folded(title, (Table(("change", "the program"), rows),))
+    code_lines = Code(lines, "python") if lines else None
+    return sections_of("What is at fault", part, avoids, code_lines, table, level=3, weight=1)
+
+
+def _changed(what: str) -> str:
+    return code(what) if " = " in what else what
 
 
 def _reference(case: Case) -> Table:

@@ -31,7 +31,7 @@ from minifier.data.case.value_checks import within
 from minifier.errors import UsageError
 from minifier.process.distributions import github_repository, installed
 from minifier.repro.emit.files_beside import files_beside
-from minifier.repro.emit.forms import Template
+from minifier.repro.emit.forms import Template, Variant
 from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.history import read_history
@@ -225,7 +225,12 @@ def _keep(out: Path, outcome: Outcome, consent: Consent, secrets: tuple[str, ...
         "summary": pack(outcome.summary),
         "verification": pack(outcome.verification),
         "repro": repro
-        and {"template": pack(repro.template), "tensors": repro.tensors is not None, "names": dict(repro.names)},
+        and {
+            "template": pack(repro.template),
+            "variant": pack(repro.variant),
+            "tensors": repro.tensors is not None,
+            "names": dict(repro.names),
+        },
         "phases": outcome.phases,
         "include_data": consent.data,
         "include_constants": consent.constants,
@@ -278,8 +283,9 @@ def _repro(out: Path, data: dict[str, Any] | None) -> Repro | None:
     template = Template(data["template"]) if data["template"] else None
     text = read_text(out / "repro.py")
     names = unpack(dict[str, str], data.get("names", {}))
+    variant = unpack(Variant, data["variant"]) if "variant" in data else Variant()
     files = {name: out / name for name in files_beside(text) if (out / name).exists()}
-    return Repro(text, template, out / TENSOR_FILE if data["tensors"] else None, names=names, files=files)
+    return Repro(text, template, out / TENSOR_FILE if data["tensors"] else None, variant, names, files)
 
 
 def said_size(size: int) -> str:

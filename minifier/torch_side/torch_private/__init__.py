@@ -85,6 +85,7 @@ from minifier.torch_side.torch_private.inductor import (
     link_headers,
     link_libraries,
     module_of_export,
+    note_applications,
     numbered_launch,
     observe_aot_inductor,
     tame_inductor,

@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
@@ -22,7 +23,7 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves
 
 from minifier.data.torch_names import COMPILE_FX, MACHINE_CHECK
-from minifier.torch_side.interfaces import CACHES, EXPORTED, TORCH, InterfaceState, ending_all, stands_on
+from minifier.torch_side.interfaces import BISECTION, CACHES, EXPORTED, TORCH, InterfaceState, ending_all, stands_on
 from minifier.torch_side.torch_private.modes import variable_set
 
 _COMPILE_THREADS = stands_on("torch._inductor.config:compile_threads", loses=CACHES)
@@ -149,6 +150,29 @@ def inductor_entry() -> CodeType | None:
     function = getattr(function, "__wrapped__", function)
     code = getattr(function, "__code__", None)
     return code if isinstance(code, CodeType) else None
+
+
+_DISABLES = stands_on(
+    "torch._inductor.compiler_bisector:CompilerBisector.disable_subsystem",
+    loses=BISECTION,
+    parameters=("backend", "subsystem", "debug_info"),
+)
+
+
+def note_applications(note: Callable[[str, str], None], limited: str = "", limit: int = 0) -> None:
+    """Call `note(subsystem, name)` for whatever inductor applies in this process from now on.
+
+    Subsystems are those of torch's CompilerBisector: `joint_graph_passes` with the names of passes, `lowerings` with
+    ops. Of the subsystem `limited` only the first `limit` applications happen.
+    """
+    counts: Counter[str] = Counter()
+
+    def is_disabled(backend: str, subsystem: str, debug_info: Callable[[], str] | None = None) -> bool:
+        counts[subsystem] += 1
+        note(subsystem, debug_info() if debug_info is not None else "")
+        return subsystem == limited and counts[subsystem] > limit
+
+    _DISABLES.assign(staticmethod(is_disabled))
 
 
 _COMPILE = stands_on(

@@ -1,0 +1,162 @@
+"""Explain a verified repro: run it with control backends, ask what of the compiler is at fault, verify workarounds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import runpy
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from minifier.data.case import BackendReference, BackendSource, Case, Level
+from minifier.data.case.run_folder import RunFolder
+from minifier.data.failure import Kind, Stage
+from minifier.data.settings import Settings
+from minifier.errors import NoRepro, UsageError
+from minifier.flow.attempt import Attempt, ReproResult, Run
+from minifier.flow.folders import asked_there
+from minifier.flow.reduce_in_child import in_child
+from minifier.flow.repro_search import search_for, stopped_if_interrupted
+from minifier.process.interpreters import replace_programs_folder
+from minifier.process.progress import SILENT, Display, Phase, Progress
+from minifier.reduction.explain import Explanation, Setting, explain, statement, with_setting
+from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
+from minifier.reduction.summary import Summary
+from minifier.repro.emit.repro import Repro, write_repro
+from minifier.repro.report.outcome import Outcome
+from minifier.repro.report.write_reports import read_finished, write_reports
+from minifier.torch_side.torch_private import INDUCTOR, backend_error
+
+AOT_EAGER, DECOMPOSED = (
+    BackendReference(name, BackendSource.REGISTERED, f'"{name}"')
+    for name in ("aot_eager", "aot_eager_decomp_partition")
+)
+_MIN_TIMEOUT_SECONDS = 60.0
+_MIN_SECONDS = 20.0  # for an explanation, however short the reduction was
+_MAX_WORKAROUNDS = 2  # that are verified: each takes a fresh interpreter
+
+
+def explain_folder(folder: Path, seconds: float, run: Run) -> Outcome:
+    """Explain a finished run in so many seconds, and write its reports anew.
+
+    Raises UsageError if there is no finished run, or its repro is flaky or not of a graph.
+    """
+    outcome, consent = read_finished(folder)
+    result = ReproResult(outcome.minimal or outcome.case, outcome.repro)
+    if outcome.summary is None or not _can_be_explained(result):
+        raise UsageError(f"{folder}: only the repro of a graph that fails each time can be explained.")
+    run = replace(run, settings=replace(run.settings, match=outcome.match, match_log=outcome.match_log))
+    attempt = Attempt(run, RunFolder(folder), outcome.case, asked_there(folder), repro_result=result)
+    with stopped_if_interrupted(attempt.folder, "interrupted"):
+        outcome = replace(outcome, summary=with_explanation(attempt, outcome.summary, seconds))
+        write_reports(folder, outcome, consent)
+    return outcome
+
+
+def _can_be_explained(result: ReproResult | None) -> bool:
+    """Whether there is a verified repro of a graph, which fails each time."""
+    has_form = result is not None and result.repro is not None and result.repro.template is not None
+    return result is not None and has_form and result.case.rate >= 1 and not result.case.is_of_torch
+
+
+def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -> Summary:
+    """Return the summary with what further probes of the minimal Case tell of the failure; Ctrl-C ends these probes.
+
+    They take up to `seconds`, by default as long as the reduction took, and at least `_MIN_SECONDS`.
+    """
+    result, run = attempt.repro_result, attempt.run
+    if not _can_be_explained(result) or not run.settings.explain:
+        return summary
+    assert result is not None and result.repro is not None, "there is a repro"
+    case = result.case
+    seconds = seconds or max(_MIN_SECONDS, summary.seconds)
+    explanation = Explanation()
+    with contextlib.suppress(KeyboardInterrupt, NoRepro):
+        explanation = in_child(
+            attempt,
+            attempt.folder.path,
+            Explanation,
+            lambda pipe: explain(case, run.settings, seconds, pipe.show),
+            Progress(Phase.EXPLAINING),
+        )
+    summary = replace(summary, explained=explanation.answers, part=explanation.part, workarounds=())
+    with contextlib.suppress(KeyboardInterrupt):
+        for setting in explanation.avoiding:
+            if len(summary.workarounds) == _MAX_WORKAROUNDS:
+                break
+            if _avoids(attempt, case, result.repro, setting):
+                summary = replace(summary, workarounds=(*summary.workarounds, statement(setting)))
+    return summary
+
+
+def _avoids(attempt: Attempt, case: Case, repro: Repro, setting: Setting) -> bool:
+    """Tell whether the repro with this setting passes in a fresh interpreter."""
+    template, variant = repro.form
+    try:
+        changed = write_repro(with_setting(case, setting), template, variant, attempt.run.settings.memory)
+    except NoRepro:
+        return False
+    (run,) = search_for(attempt, case).verified(changed, (), runs=1).runs
+    return run.failure is None and run.status == 0
+
+
+def run_with_controls(
+    case: Case, repro: Repro, settings: Settings, display: Display = SILENT
+) -> Iterator[tuple[str, str]]:
+    """Run the Case's repro with torch's backends that compile nothing, and yield (backend, how it ended).
+
+    Nothing runs for a graph that AOTAutograd made, or if the failure is only a logged line.
+    """
+    is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
+    if case.level is Level.DYNAMO and repro.template is not None and not is_line:
+        for backend in (AOT_EAGER, *([DECOMPOSED] if case.backend.name == INDUCTOR else [])):
+            yield backend.name, _run_with(backend, case, repro, settings, display)
+
+
+def _run_with(backend: BackendReference, case: Case, repro: Repro, settings: Settings, display: Display) -> str:
+    """Run the repro with another backend, and describe the result; "" if that is not possible."""
+    assert repro.template is not None, "a repro of a graph"
+    backend = replace(backend, dynamic=case.backend.dynamic)
+    try:
+        script = write_repro(replace(case, backend=backend), repro.template, repro.variant, settings.memory)
+    except NoRepro:
+        return ""
+    compares = case.failure.fingerprint.stage is Stage.COMPARE
+    display.show(Progress(Phase.CONTROLS))
+    scratch = Path(tempfile.mkdtemp(prefix="minify-"))
+    try:
+        limits = Limits(max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS), settings.memory)
+        (end,) = run_again_if_killed([lambda: _run(script, case.import_path, compares)], limits, scratch, display.tick)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return _result(end)
+
+
+def _run(script: Repro, path: tuple[str, ...], compares: bool) -> dict[str, Any]:
+    """Run the script as an interpreter would. This is done in a child, in a folder of its own."""
+    replace_programs_folder(path)
+    os.environ.update(script.given)
+    script.write(Path.cwd())
+    try:
+        runpy.run_path("repro.py", run_name="__main__")
+    except SystemExit as end:
+        return {"how": "passes" if not end.code else f"ends with exit status {end.code}"}
+    except BaseException as error:  # noqa: BLE001 - any exception is a result
+        inner = backend_error(error)
+        if compares and isinstance(inner, AssertionError):
+            return {"how": "differs from eager"}
+        return {"how": f"raises {type(inner).__name__}"}
+    return {"how": "passes"}
+
+
+def _result(end: ChildEnd) -> str:
+    """Describe the result of a run; "" if this tool was at fault."""
+    if end.fault:
+        return ""
+    if end.timed_out:
+        return "does not end"
+    return "the process dies" if end.result is None else str(end.result["how"])

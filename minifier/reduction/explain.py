@@ -1,0 +1,223 @@
+"""Explain a minimal Case by further probes: what of inductor it takes, and which settings avoid the failure.
+
+The parts, and the names of what they apply, are those of torch's CompilerBisector. Like there, a part that is left out
+shows whether it is at fault, and bisection finds the application. Here each try is a probe of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import shutil
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from minifier.data.case import Case
+from minifier.data.case.literals import literal
+from minifier.data.failure import Stage, Verdict
+from minifier.data.settings import Settings
+from minifier.data.torch_names import AVOIDING, DISABLED_PASSES
+from minifier.process.machine import cores
+from minifier.process.progress import Phase, Progress
+from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed, tell
+from minifier.reduction.probe.evaluate import evaluate
+from minifier.reduction.probe.prepared_case import PreparedCase, prepare_case
+from minifier.reduction.probe.verdicts import LocalProber
+from minifier.reduction.probe_runner import ProbeRunner
+from minifier.torch_side.torch_private import config_values, has_config, note_applications
+
+Setting = tuple[str, str, Any]  # module, key, value of a configuration value
+
+# Subsystems of CompilerBisector in the order in which they run, as a reader knows them.
+_PARTS = {
+    "decomposition": "the decompositions",
+    "pre_grad_passes": "inductor's passes before autograd",
+    "joint_graph_passes": "inductor's passes over the joint graph",
+    "post_grad_passes": "inductor's passes after autograd",
+    "lowerings": "inductor's lowerings",
+    "cudagraphs": "CUDA graphs",
+}
+_OF_OPS = {
+    "decomposition": "the decomposition of {}",
+    "lowerings": "inductor's lowering of {}, or the code made from it",
+}
+_OVERLOAD = re.compile(r"<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
+_PASSES = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes")
+_APPLIED = "applied "  # begins the key of a fact that a probe tells
+_ANSWERS = {
+    Verdict.SAME: "fails",
+    Verdict.PASS: "passes",
+    Verdict.OTHER: "fails in another way",
+    Verdict.INVALID: "eager fails too",
+    Verdict.UNRESOLVED: "no answer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a Case fails, by probes of it: (what was changed, how it ended) for each, and what follows from that.
+
+    `part` is a phrase for the application at fault, "" if none is known. With one of `avoiding` the failure is gone.
+    """
+
+    answers: tuple[tuple[str, str], ...] = ()
+    part: str = ""
+    avoiding: tuple[Setting, ...] = ()
+    probes: int = 0
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Application:
+    """The `number`th application (from 1) of a part, and its name: of a pass, of an op."""
+
+    part: str
+    number: int
+    total: int
+    name: str
+
+    @property
+    def phrase(self) -> str:
+        """Return `inductor's lowering of relu, or the code made from it`, or a pass's name with its place among all."""
+        if not self.name:
+            return _PARTS[self.part]
+        if self.part in _OF_OPS:
+            return _OF_OPS[self.part].format(self.name)
+        return f"the pass {self.name}, number {self.number} of {self.total} of {_PARTS[self.part]}"
+
+
+def statement(setting: Setting) -> str:
+    """Return the line that makes the setting: `torch._inductor.config.pattern_matcher = False`."""
+    module, key, value = setting
+    return f"{module}.{key} = {literal(value)}"
+
+
+def with_setting(case: Case, setting: Setting) -> Case:
+    """Return the Case under this setting."""
+    config = tuple(each for each in case.state.config if each[:2] != setting[:2])
+    return replace(case, state=replace(case.state, config=(*config, setting)))
+
+
+def explain(case: Case, settings: Settings, seconds: float, show: Callable[[Progress], None]) -> Explanation:
+    """Probe the Case with one change after the other, for as many seconds; in a child made for it.
+
+    Without an answer, if the whole Case does not show its failure here, or nothing of inductor takes part.
+    """
+    return _Explainer(case, settings, time.monotonic() + seconds, show).explanation()
+
+
+class _TimeIsUp(Exception):
+    pass
+
+
+class _LimitedProber(LocalProber):
+    """Probes Cases with only the first applications of a part; keeps the names of what was applied, by part."""
+
+    part, limit = "", 0
+
+    def __init__(self, prepared: PreparedCase, scratch: Path) -> None:
+        super().__init__(prepared, scratch)
+        self.applied: dict[str, list[str]] = {}
+
+    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
+        """Return how each candidate ended; stages after `until` may be left out."""
+
+        def job(case: Case) -> dict[str, Any]:
+            numbers = itertools.count()
+            note_applications(lambda *names: tell(**{f"{_APPLIED}{next(numbers)}": names}), self.part, self.limit)
+            return evaluate(self.prepared, case, until)
+
+        jobs = [functools.partial(job, case) for case in cases]
+        ended = run_again_if_killed(jobs, limits, self.scratch)
+        applied = defaultdict(list)
+        for key, names in ended[0].told.items():
+            if key.startswith(_APPLIED):
+                applied[names[0]].append(_OVERLOAD.sub(r"\1.\2", names[1]))
+        self.applied = dict(applied)
+        return ended
+
+
+class _Explainer:
+    def __init__(self, case: Case, settings: Settings, deadline: float, show: Callable[[Progress], None]) -> None:
+        self.case, self.deadline, self.show = case, deadline, show
+        self.folder = Path(tempfile.mkdtemp(prefix="minify-"))
+        prepared = prepare_case(case)
+        self.runner = ProbeRunner(
+            prepared, self.folder, settings.match, settings.match_log, settings.timeout, settings.memory, grows=False
+        )
+        self.runner.prober = self.prober = _LimitedProber(prepared, self.runner.scratch)
+        self.answers: list[tuple[str, str]] = []
+
+    def explanation(self) -> Explanation:
+        at_fault: _Application | None = None
+        avoiding: list[Setting] = []
+        complete = True
+        try:
+            (verdict,) = self._asked(["nothing"], [self.case])
+            applied = self.prober.applied
+            if verdict is Verdict.SAME and applied:
+                at_fault = self._application_at_fault(applied)
+                for setting in self._avoiding(at_fault) if set(applied) - {"decomposition"} else ():
+                    avoiding.append(setting)
+        except _TimeIsUp:
+            complete = False
+        finally:
+            self.runner.journal.close(finished=True)
+            shutil.rmtree(self.runner.scratch, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
+        phrase = at_fault.phrase if at_fault is not None else ""
+        return Explanation(tuple(self.answers), phrase, tuple(avoiding), self.runner.total, complete)
+
+    def _asked(self, changes: Sequence[str], cases: Sequence[Case]) -> list[Verdict]:
+        """Probe the Cases, with these changes in words, at once; raise _TimeIsUp if there is no time left."""
+        if time.monotonic() > self.deadline:
+            raise _TimeIsUp
+        self.show(Progress(Phase.EXPLAINING, step=changes[0], probes=self.runner.total))
+        verdicts = [judged.verdict for judged in self.runner.probe(cases)]
+        self.answers += [(each, _ANSWERS[v]) for each, v in zip(changes, verdicts, strict=True) if each != "nothing"]
+        return verdicts
+
+    def _limited(self, part: str, limit: int, total: int) -> Verdict:
+        """Probe the Case with the first applications of a part."""
+        self.prober.part, self.prober.limit = part, limit
+        try:
+            which = f"only the first {limit} of {total} of" if limit else "without"
+            (verdict,) = self._asked([f"{which} {_PARTS[part]}"], [self.case])
+            return verdict
+        finally:
+            self.prober.part = ""
+
+    def _application_at_fault(self, applied: dict[str, list[str]]) -> _Application | None:
+        """Return the first application with which the Case fails, in the first part without which it passes."""
+        for part in (part for part in _PARTS if part in applied):
+            passing, failing = 0, len(applied[part])
+            if self._limited(part, 0, failing) is not Verdict.PASS:
+                continue
+            total = failing
+            while failing - passing > 1:
+                middle = (passing + failing) // 2
+                verdict = self._limited(part, middle, total)
+                if verdict not in (Verdict.PASS, Verdict.SAME):
+                    return _Application(part, 1, 1, "")
+                passing, failing = (middle, failing) if verdict is Verdict.PASS else (passing, middle)
+            return _Application(part, failing, total, applied[part][failing - 1])
+        return None
+
+    def _avoiding(self, at_fault: _Application | None) -> Iterator[Setting]:
+        """Yield the settings with which the Case passes, that of the pass at fault first."""
+        named = [(DISABLED_PASSES, at_fault.name)] if at_fault is not None and at_fault.part in _PASSES else []
+        known = [(place, value) for place, value in (*named, *AVOIDING) if has_config(*place)]
+        now = config_values() | {(module, key): value for module, key, value in self.case.state.config}
+        settings = [(*place, value) for place, value in known if now[place] != value]
+        at_once = max(1, min(cores(), 2)) if self.case.is_on_host else 1
+        for start in range(0, len(settings), at_once):
+            batch = settings[start : start + at_once]
+            cases = [with_setting(self.case, each) for each in batch]
+            verdicts = self._asked(list(map(statement, batch)), cases)
+            yield from (each for each, verdict in zip(batch, verdicts, strict=True) if verdict is Verdict.PASS)

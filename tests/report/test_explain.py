@@ -1,0 +1,94 @@
+"""What of the compiler is at fault, and what avoids the failure: a decomposition, a pass, neither."""
+
+import shutil
+
+import pytest
+
+pytestmark = pytest.mark.timeout(300)
+ASKS = {"MINIFY_EXPLAIN": "1"}
+
+# A backend's decomposition computes something else: gelu by its fast approximation.
+DECOMPOSITION = """
+import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+
+aten = torch.ops.aten
+TABLE = {
+    aten.silu.default: lambda x: x * torch.sigmoid(x),
+    aten.gelu.default: lambda x, approximate="none": x * torch.sigmoid(1.702 * x),
+}
+lowers = aot_autograd(fw_compiler=lambda gm, inputs: make_boxed_func(gm.forward), decompositions=TABLE)
+
+def f(x):
+    return torch.nn.functional.gelu(torch.nn.functional.silu(x).cos() * 3) + 1
+
+with torch.no_grad():
+    print(torch.compile(f, backend=lowers)(torch.randn(64)).sum())
+"""
+
+# A user's pass of inductor exchanges what is subtracted.
+PASS = """
+import torch
+import torch._inductor.config
+
+class Swap:
+    def __call__(self, graph):
+        for node in graph.nodes:
+            if node.target is torch.ops.aten.sub.Tensor:
+                node.args = node.args[::-1]
+
+    def uuid(self):
+        return b"swap"
+
+torch._inductor.config.post_grad_custom_post_pass = Swap()
+
+def f(x, y):
+    return (x.sin() - y).tanh()
+
+with torch.no_grad():
+    print(torch.compile(f)(torch.ones(64), torch.full((64,), 3.0)).sum())
+"""
+
+BACKEND_ALONE = """
+import minifier_backends.faulty
+import torch
+
+torch.compile(lambda x: x.tanh().sin(), backend="faulty_raise")(torch.randn(3))
+"""
+
+
+def test_a_decomposition_of_a_backend_is_at_fault(project, soak):
+    done = project.run(DECOMPOSITION, **ASKS)
+    explained = done.result["explained"]
+    assert explained["part"] == "the decomposition of aten.gelu.default", explained
+    assert explained["workarounds"] == [], "there is no inductor to set"
+    assert "at fault  the decomposition of aten.gelu.default" in done.stderr + done.stdout
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+def test_a_pass_is_at_fault_and_may_be_disabled(project):
+    done = project.run(PASS, **ASKS)
+    explained, line = done.result["explained"], 'torch._inductor.config.disabled_passes = "post_grad_custom_post_pass"'
+    assert "post_grad_custom_post_pass" in explained["part"]
+    assert line in explained["workarounds"] and line in (project.out / "report.md").read_text()
+    asked = {probe["changed"]: probe["result"] for probe in explained["probes"]}
+    assert asked["without inductor's passes over the joint graph"] == "fails" and asked[line] == "passes"
+
+
+def test_a_finished_run_is_explained_later(project, soak):
+    done = project.run(DECOMPOSITION)
+    assert done.result["explained"] is None
+    again = project.minify("explain", project.out)
+    assert again.code == 0 and again.result["explained"]["part"] == "the decomposition of aten.gelu.default"
+    assert again.result["seconds"] == done.result["seconds"]
+
+
+def test_a_backend_that_compiles_by_itself_has_no_parts(project):
+    done = project.run(BACKEND_ALONE, **ASKS)
+    assert done.code == 0 and done.result["explained"] is None
+
+
+def test_a_folder_without_a_repro_is_refused(project):
+    done = project.minify("explain", project.folder)
+    assert done.code == 2 and "has no repro" in done.stderr
