@@ -41,6 +41,7 @@ class Phase(enum.Enum):
     CONTROLS = "running the repro with aot_eager"
     EXPLAINING = "asking what is at fault"
     CHECKING = "running the repro"
+    TESTING = "running the test"
     REPORTS = "writing the reports"
 
 

@@ -204,6 +204,31 @@ def explain(folder: Path, budget: float, trust: bool) -> int:
     return explain_command(folder, budget, _interpreters(), trust)
 
 
+@cli.command("test", short_help="Write the repro of a finished run as a test for pytest.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("tests"),
+    show_default=True,
+    help="The folder that gets the test.",
+)
+@trust_option
+@click.argument("folder", type=click.Path(path_type=Path))
+def test_(folder: Path, out: Path, trust: bool) -> int:
+    """Write the repro of a finished run as a test that is expected to fail, until the failure is gone.
+
+    FOLDER is the output folder of the run. The test runs in pytest's process if it can: not after a death, a hang or
+    settings of torch, nor if the repro reads files; then it starts an interpreter. pytest runs it once, and has to call
+    it an expected failure. Example:
+
+        minify test minify-out/train-1 -o tests
+    """
+    from minifier.flow.cli.testing import test_command
+
+    return test_command(folder, out, _interpreters(), trust)
+
+
 @cli.command(short_help="Write the reports of a finished run anew.")
 @click.option(
     "--include-data/--no-include-data",
