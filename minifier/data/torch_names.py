@@ -208,7 +208,7 @@ AVOIDING: tuple[tuple[tuple[str, str], Any], ...] = tuple(
         ("max_autotune", False),
     )
 )
-DISABLED_PASSES = _key("torch._inductor.config", "disabled_passes")
+DISABLED_PASSES = _key("torch._inductor.config", "disabled_passes", since=(2, 9))
 # Attributes of objects, and other texts.
 WRAPPED_BACKEND = _text("torch._dynamo.eval_frame", "_torchdynamo_orig_backend", since=(2, 9))
 WRAPPED_CALLABLE = _text("torch._dynamo.eval_frame", "_torchdynamo_orig_callable", until=(2, 8))

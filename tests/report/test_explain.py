@@ -58,7 +58,7 @@ torch.compile(lambda x: x.tanh().sin(), backend="faulty_raise")(torch.randn(3))
 """
 
 
-def test_a_decomposition_of_a_backend_is_at_fault(project, soak):
+def test_a_decomposition_of_a_backend_is_at_fault(project):
     done = project.run(DECOMPOSITION, **ASKS)
     explained = done.result["explained"]
     assert explained["part"] == "the decomposition of aten.gelu.default", explained
@@ -67,8 +67,8 @@ def test_a_decomposition_of_a_backend_is_at_fault(project, soak):
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
-def test_a_pass_is_at_fault_and_may_be_disabled(project):
-    done = project.run(PASS, **ASKS)
+def test_a_pass_is_at_fault_and_may_be_disabled(project, soak):
+    done = project.run(PASS, timeout=280, **ASKS)
     explained, line = done.result["explained"], 'torch._inductor.config.disabled_passes = "post_grad_custom_post_pass"'
     assert "post_grad_custom_post_pass" in explained["part"]
     assert line in explained["workarounds"] and line in (project.out / "report.md").read_text()
