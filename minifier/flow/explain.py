@@ -23,9 +23,9 @@ from minifier.flow.reduce_in_child import in_child
 from minifier.flow.repro_search import search_for, stopped_if_interrupted
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.progress import SILENT, Display, Phase, Progress
-from minifier.reduction.explain import Explanation, Setting, explain, statement, with_setting
+from minifier.reduction.explain import Explanation, explain, statement, with_setting, without_setting
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
-from minifier.reduction.summary import Summary
+from minifier.reduction.summary import WITHOUT, Summary
 from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.report.outcome import Outcome
 from minifier.repro.report.write_reports import read_finished, write_reports
@@ -84,20 +84,22 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
             Progress(Phase.EXPLAINING),
         )
     summary = replace(summary, explained=explanation.answers, part=explanation.part, workarounds=())
+    changes = [(f"{WITHOUT}{statement(each)}", without_setting(case, each)) for each in case.state.config]
+    changes += [(statement(each), with_setting(case, each)) for each in explanation.avoiding]
     with contextlib.suppress(KeyboardInterrupt):
-        for setting in explanation.avoiding:
+        for change, changed in changes:
             if len(summary.workarounds) == _MAX_WORKAROUNDS:
                 break
-            if _avoids(attempt, case, result.repro, setting):
-                summary = replace(summary, workarounds=(*summary.workarounds, statement(setting)))
+            if _passes(attempt, changed, result.repro):
+                summary = replace(summary, workarounds=(*summary.workarounds, change))
     return summary
 
 
-def _avoids(attempt: Attempt, case: Case, repro: Repro, setting: Setting) -> bool:
-    """Tell whether the repro with this setting passes in a fresh interpreter."""
+def _passes(attempt: Attempt, case: Case, repro: Repro) -> bool:
+    """Tell whether a fresh interpreter runs the Case, in the form of the repro, without any failure."""
     template, variant = repro.form
     try:
-        changed = write_repro(with_setting(case, setting), template, variant, attempt.run.settings.memory)
+        changed = write_repro(case, template, variant, attempt.run.settings.memory)
     except NoRepro:
         return False
     (run,) = search_for(attempt, case).verified(changed, (), runs=1).runs

@@ -47,12 +47,13 @@ _OF_OPS = {
     "decomposition": "the decomposition of {}",
     "lowerings": "inductor's lowering of {}, or the code made from it",
 }
+_OWN = "_custom_"  # in the names of the settings that hold a user's passes, which are the names of these passes
 _OVERLOAD = re.compile(r"<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
 _PASSES = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes")
 _APPLIED = "applied "  # begins the key of a fact that a probe tells
 _ANSWERS = {
     Verdict.SAME: "fails",
-    Verdict.PASS: "passes",
+    Verdict.PASS: "does not fail",
     Verdict.OTHER: "fails in another way",
     Verdict.INVALID: "eager fails too",
     Verdict.UNRESOLVED: "no answer",
@@ -87,6 +88,8 @@ class _Application:
         """Return `inductor's lowering of relu, or the code made from it`, or a pass's name with its place among all."""
         if not self.name:
             return _PARTS[self.part]
+        if _OWN in self.name:
+            return f"the program's own pass, torch._inductor.config.{self.name}"
         if self.part in _OF_OPS:
             return _OF_OPS[self.part].format(self.name)
         return f"the pass {self.name}, number {self.number} of {self.total} of {_PARTS[self.part]}"
@@ -100,8 +103,14 @@ def statement(setting: Setting) -> str:
 
 def with_setting(case: Case, setting: Setting) -> Case:
     """Return the Case under this setting."""
+    state = without_setting(case, setting).state
+    return replace(case, state=replace(state, config=(*state.config, setting)))
+
+
+def without_setting(case: Case, setting: Setting) -> Case:
+    """Return the Case without this setting, which has its default then."""
     config = tuple(each for each in case.state.config if each[:2] != setting[:2])
-    return replace(case, state=replace(case.state, config=(*config, setting)))
+    return replace(case, state=replace(case.state, config=config))
 
 
 def explain(case: Case, settings: Settings, seconds: float, show: Callable[[Progress], None]) -> Explanation:

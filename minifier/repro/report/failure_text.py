@@ -148,7 +148,7 @@ def sentence_of(outcome: Outcome) -> str:
     if (of_eager := case.failure.missing_exception) is not None:  # the compiled code ends the process
         return f"{where} of {program} fails {when}: {event}, where eager raises {of_eager.exception}."
     passes = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
-    alone = " Without a backend the same program runs." if passes else ""
+    alone = ' With `backend="eager"` the same program runs.' if passes else ""
     if case.is_of_torch:
         alone = " Without torch.compile the same program runs." if outcome.passes_in_eager else ""
     return f"{where} of {program} fails {when}: {event}.{alone}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from minifier.data.case.run_folder import shown_path
+from minifier.data.failure.frames import is_owned
 from minifier.data.failure.kinds import Aspect, Kind, Stage
 from minifier.data.failure.normalise import headline, shortened
 from minifier.errors import said_of_trace
@@ -36,6 +37,7 @@ def last_block(outcome: Outcome) -> tuple[ResultRow, ...]:
     """Return the rows for a finished run, always in the same order. A row that nothing is known for is left out."""
     return (
         ResultRow("failed", _failed(outcome), "bold"),
+        *_raised(outcome),
         *_where(outcome),
         ResultRow("reduced", _reduced(outcome)),
         *_cause(outcome),
@@ -85,6 +87,13 @@ def _how_wrong(outcome: Outcome) -> str:
     if first is None or first.aspect is Aspect.NON_FINITE or not first.error or first.eager_error is None:
         return failure.message
     return f"{first.where} is off by {first.error:.2g}, eager by {first.eager_error:.1g}"
+
+
+def _raised(outcome: Outcome) -> Iterator[ResultRow]:
+    """Yield the function of the backend that raises the exception."""
+    fingerprint = (outcome.minimal or outcome.case).failure.fingerprint
+    if fingerprint.kind is Kind.EXCEPTION and fingerprint.raising is not None and is_owned(fingerprint.raising.module):
+        yield ResultRow("raised by", f"{fingerprint.raising.module}.{fingerprint.raising.function}")
 
 
 def _where(outcome: Outcome) -> Iterator[ResultRow]:

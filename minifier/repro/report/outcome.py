@@ -215,7 +215,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         "errors": list(map(said_of_trace, outcome.errors)),
         "needs": list(outcome.minimal.needs) if outcome.minimal is not None else [],
         "nearest": outcome.nearest or None,
-        "explained": _explained(summary) if summary is not None and summary.explained else None,
+        "explained": _explained(summary) if summary is not None else None,
         "passes": dict(summary.passes) if summary is not None else {},
         "guilt": (summary.guilt if summary is not None else "") or None,
         "stopped_because": (summary.stopped_because if summary is not None else "") or outcome.reason or None,
@@ -228,7 +228,9 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _explained(summary: Summary) -> dict[str, Any]:
+def _explained(summary: Summary) -> dict[str, Any] | None:
+    if not (summary.explained or summary.workarounds):
+        return None
     probes = [{"changed": what, "result": how} for what, how in summary.explained]
     return {"part": summary.part or None, "workarounds": list(summary.workarounds), "probes": probes}
 

@@ -14,7 +14,7 @@ from minifier.data.failure.normalise import headline
 from minifier.errors import said_of_trace
 from minifier.process.distributions import imported_beside_torch
 from minifier.process.progress import counted
-from minifier.reduction.summary import KEPT
+from minifier.reduction.summary import KEPT, WITHOUT
 from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.repro.report.history import Probed, steps_of
 from minifier.repro.report.inline import code
@@ -123,16 +123,19 @@ def _what_fails(outcome: Outcome) -> Iterable[Section]:
 def _explained(outcome: Outcome) -> Iterable[Section]:
     """Say what of the compiler is at fault, how to avoid it, and list the probes that tell."""
     summary = outcome.summary
-    if summary is None or not summary.explained:
+    if summary is None or not (summary.explained or summary.workarounds):
         return ()
-    part = Text(f"At fault: {summary.part}. Without it, the reduced program passes.") if summary.part else None
-    lines = "\n".join(summary.workarounds)
-    avoids = Text("With each of these lines alone, the repro passed in a fresh interpreter:") if lines else None
+    part = Text(f"At fault: {summary.part}. Without it, the reduced program does not fail.") if summary.part else None
+    lines = Items(tuple(map(_avoiding, summary.workarounds))) if summary.workarounds else None
+    avoids = Text("With each of these changes alone, the repro ran without the failure in a fresh interpreter:")
     rows = tuple((_changed(what), how) for what, how in summary.explained)
-    title = f"{counted(len(rows), 'probe')} of the reduced program, each with one change"
-    table = Folded(title, (Table(("change", "the program"), rows),))
-    code_lines = Code(lines, "python") if lines else None
-    return sections_of("What is at fault", part, avoids, code_lines, table, level=3, weight=1)
+    title = f"{counted(len(rows), 'probe')} of the reduced program, one for each change"
+    table = Folded(title, (Table(("change", "the program"), rows),)) if rows else None
+    return sections_of("What is at fault", part, avoids if lines else None, lines, table, level=3, weight=1)
+
+
+def _avoiding(change: str) -> str:
+    return f"without {code(change.removeprefix(WITHOUT))}" if change.startswith(WITHOUT) else code(change)
 
 
 def _changed(what: str) -> str:
@@ -144,7 +147,7 @@ def _reference(case: Case) -> Table:
     package = f"{backend.distribution} {backend.version or ''}".strip() if backend.distribution else ""
     rows = [
         ("name", code(backend.name)),
-        *([("distribution", package)] if package else []),
+        *([("distribution", package)] if package and backend.reach is not BackendSource.DEFINED else []),
         ("found by", _REACHED[backend.reach]),
         *(("import", code(line)) for line in (*backend.ahead, *backend.imports)),
         *([("given to torch.compile as", code(backend.expression))] if backend.expression else []),
