@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import re
 import sys
@@ -37,6 +38,12 @@ def torchs_version() -> str:
         return importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+@functools.cache
+def loaded_with_torch() -> frozenset[str]:
+    """Return torch's modules that `import torch` loads. The first call has to follow that import at once."""
+    return frozenset(name for name in sys.modules if name.partition(".")[0] == "torch")
 
 
 def why_untested(version: str) -> str:

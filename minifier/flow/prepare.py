@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING
 
 from minifier.data.losses import losses, losses_of_a_run
 from minifier.data.settings import Settings
-from minifier.data.torch_names import NEWEST_TORCH, OLDEST_TORCH, release_of, shown, torchs_version, why_untested
+from minifier.data.torch_names import (
+    NEWEST_TORCH,
+    OLDEST_TORCH,
+    loaded_with_torch,
+    release_of,
+    shown,
+    torchs_version,
+    why_untested,
+)
 from minifier.errors import UsageError
 from minifier.process.descendants import orphans_adopted
 from minifier.process.interpreters import Interpreters, may_do_more
@@ -143,6 +151,8 @@ def import_with_torch(module: str) -> ModuleType:
     """
     refuse_without_torch()
     try:
+        importlib.import_module("torch")
+        loaded_with_torch()
         imported = importlib.import_module(module)
     except (ImportError, AttributeError) as error:
         raise UsageError(_lacking(str(error))) from None

@@ -138,6 +138,7 @@ def test_an_edit(text, among):
         (CALLED_ONCE, "def f(a, b):\n    return a + b\ny = f(*x)\n"),
         (CALLED_ONCE, "def f(x):\n    y = g(x)\n    return y\nk(lambda: f(a))\n"),
         (CALLED_ONCE, "from torch import nn\nnn.ReLU()\n"),
+        (("imports",), "import acme\nfrom acme.deep import f\nf()\n"),
     ],
 )
 def test_no_edit(passes, text):

@@ -11,6 +11,7 @@ from libcst import matchers as m
 
 from minifier.capturing.slicing import Wanted, names_bound, slice_module
 from minifier.capturing.slicing.module_statements import ModuleStatements, dotted
+from minifier.data.torch_names import loaded_with_torch
 from minifier.repro.source.patches import (
     EVALUATED_LATER,
     Changes,
@@ -178,7 +179,10 @@ def arguments_of(function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.Bas
 
 
 def with_qualified_names(module: cst.Module) -> Iterator[Edited]:
-    """`from a.b import c` goes where `a` is imported, and `c` is written as `a.b.c`."""
+    """`from a.b import c` goes where `a.b` is imported, and `c` is written as `a.b.c`.
+
+    `import torch` imports many of torch's modules; in a probe, others are loaded which a fresh interpreter lacks.
+    """
     imports = m.findall(module, m.Import())
     roots = {dotted(alias.name) for node in imports for alias in node.names if alias.asname is None}  # type: ignore
     for line in module.body:
@@ -186,7 +190,8 @@ def with_qualified_names(module: cst.Module) -> Iterator[Edited]:
             continue
         node = line.body[0]
         paths = _paths(node)
-        if not paths or not all(path.partition(".")[0] in roots for path in paths.values()):
+        imported = roots | (loaded_with_torch() if "torch" in roots else frozenset())
+        if not paths or not all(path in imported or path.rpartition(".")[0] in imported for path in paths.values()):
             continue
         if any(len(uses_of(module, name)) > _MAX_QUALIFIED_USES for name in paths):
             continue
