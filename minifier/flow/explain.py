@@ -16,7 +16,7 @@ from minifier.data.case import BackendReference, BackendSource, Case, Level
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.failure import Kind, Stage
 from minifier.data.settings import Settings
-from minifier.errors import NoRepro, UsageError
+from minifier.errors import LimitReached, NoRepro, StoppedEarly, UsageError
 from minifier.flow.attempt import Attempt, ReproResult, Run
 from minifier.flow.folders import asked_there
 from minifier.flow.reduce_in_child import in_child
@@ -74,15 +74,18 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
     assert result is not None and result.repro is not None, "there is a repro"
     case = result.case
     seconds = seconds or max(_MIN_SECONDS, summary.seconds)
-    explanation = Explanation()
-    with contextlib.suppress(KeyboardInterrupt, NoRepro):
+    try:
         explanation = in_child(
             attempt,
             attempt.folder.path,
             Explanation,
             lambda pipe: explain(case, run.settings, seconds, pipe.show),
             Progress(Phase.EXPLAINING),
+            "interrupted: asking no more; press Ctrl-C again to stop at once",
         )
+    except (KeyboardInterrupt, NoRepro, StoppedEarly, LimitReached) as error:  # the results so far are to be reported
+        run.ui.say(f"not known what is at fault: {error or 'interrupted'}")
+        return summary
     summary = replace(summary, explained=explanation.answers, part=explanation.part, workarounds=())
     changes = [(f"{WITHOUT}{statement(each)}", without_setting(case, each)) for each in case.state.config]
     changes += [(statement(each), with_setting(case, each)) for each in explanation.avoiding]

@@ -160,8 +160,12 @@ def in_child(
     kind: type[_Result],
     work: Callable[[ProgressPipe], _Result],
     begin: Progress = _BEGIN,
+    interrupted: str = _INTERRUPTED,
 ) -> _Result:
-    """Run `work` in a forked child in the place of the script; return its result, of this dataclass."""
+    """Run `work` in a forked child in the place of the script; return its result, of this dataclass.
+
+    `begin` is shown until the work shows something, `interrupted` is said at the first Ctrl-C.
+    """
     ui, cluster = attempt.run.ui, attempt.run.cluster
     program = attempt.asked.program if attempt.asked is not None else Program(attempt.case.script.name)
     out.mkdir(parents=True, exist_ok=True)
@@ -183,7 +187,7 @@ def in_child(
             raise StoppedEarly(message) from None
 
     try:
-        result, end = run_for_result(kind, work_in_place, ui, lambda: ui.say(_INTERRUPTED))
+        result, end = run_for_result(kind, work_in_place, ui, lambda: ui.say(interrupted))
     except MachineFailed as error:
         raise type(error)(f"{shown_path(out)}: {error}") from None
     except UsageError as error:

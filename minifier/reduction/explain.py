@@ -70,8 +70,6 @@ class Explanation:
     answers: tuple[tuple[str, str], ...] = ()
     part: str = ""
     avoiding: tuple[Setting, ...] = ()
-    probes: int = 0
-    is_complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class _Application:
         if not self.name:
             return _PARTS[self.part]
         if _OWN in self.name:
-            return f"the program's own pass, torch._inductor.config.{self.name}"
+            return f"the program's own pass, {DISABLED_PASSES[0]}.{self.name}"
         if self.part in _OF_OPS:
             return _OF_OPS[self.part].format(self.name)
         return f"the pass {self.name}, number {self.number} of {self.total} of {_PARTS[self.part]}"
@@ -166,7 +164,6 @@ class _Explainer:
     def explanation(self) -> Explanation:
         at_fault: _Application | None = None
         avoiding: list[Setting] = []
-        complete = True
         try:
             (verdict,) = self._asked(["nothing"], [self.case])
             applied = self.prober.applied
@@ -174,14 +171,14 @@ class _Explainer:
                 at_fault = self._application_at_fault(applied)
                 for setting in self._avoiding(at_fault) if set(applied) - {"decomposition"} else ():
                     avoiding.append(setting)
-        except _TimeIsUp:
-            complete = False
+        except (_TimeIsUp, KeyboardInterrupt):
+            pass  # the answers so far stand
         finally:
             self.runner.journal.close(finished=True)
             shutil.rmtree(self.runner.scratch, ignore_errors=True)
             shutil.rmtree(self.folder, ignore_errors=True)
         phrase = at_fault.phrase if at_fault is not None else ""
-        return Explanation(tuple(self.answers), phrase, tuple(avoiding), self.runner.total, complete)
+        return Explanation(tuple(self.answers), phrase, tuple(avoiding))
 
     def _asked(self, changes: Sequence[str], cases: Sequence[Case]) -> list[Verdict]:
         """Probe the Cases, with these changes in words, at once; raise _TimeIsUp if there is no time left."""
