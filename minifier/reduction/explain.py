@@ -50,6 +50,7 @@ _OF_OPS = {
 _OWN = "_custom_"  # in the names of the settings that hold a user's passes, which are the names of these passes
 _OVERLOAD = re.compile(r"<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
 _PASSES = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes")
+_UNCHANGED = "the program as it is"
 _APPLIED = "applied "  # begins the key of a fact that a probe tells
 _ANSWERS = {
     Verdict.SAME: "fails",
@@ -165,7 +166,7 @@ class _Explainer:
         at_fault: _Application | None = None
         avoiding: list[Setting] = []
         try:
-            (verdict,) = self._asked(["nothing"], [self.case])
+            (verdict,) = self._asked([_UNCHANGED], [self.case])
             applied = self.prober.applied
             if verdict is Verdict.SAME and applied:
                 at_fault = self._application_at_fault(applied)
@@ -186,7 +187,7 @@ class _Explainer:
             raise _TimeIsUp
         self.show(Progress(Phase.EXPLAINING, step=changes[0], probes=self.runner.total))
         verdicts = [judged.verdict for judged in self.runner.probe(cases)]
-        self.answers += [(each, _ANSWERS[v]) for each, v in zip(changes, verdicts, strict=True) if each != "nothing"]
+        self.answers += [(each, _ANSWERS[v]) for each, v in zip(changes, verdicts, strict=True) if each != _UNCHANGED]
         return verdicts
 
     def _limited(self, part: str, limit: int, total: int) -> Verdict:
