@@ -28,7 +28,7 @@ from minifier.data.failure import Failure, Kind, same
 from minifier.data.failure.evidence import rank_of
 from minifier.data.losses import on_loss
 from minifier.data.settings import Settings
-from minifier.process.child import Child, supervise
+from minifier.process.child import Child, run_to_end
 from minifier.process.descendants import kill_orphans
 from minifier.process.descriptors import close_for_scripts, stack_file
 from minifier.process.forked_step import output_dropped, run_step
@@ -387,11 +387,7 @@ def run_by_itself(found: FoundFailures, ui: Ui = SILENT) -> str:
     errors = found.work / "by-itself.txt"
     with errors.open("wb") as file:
         child = Child.launched(command, prepare or (lambda: None), stdout=subprocess.DEVNULL, stderr=file)
-    child.limit(max(_MIN_SECONDS_BY_ITSELF, _FACTOR_BY_ITSELF * captured.seconds))
-    try:
-        supervise([child], ui.tick)
-    finally:
-        child.kill()
+    run_to_end(child, max(_MIN_SECONDS_BY_ITSELF, _FACTOR_BY_ITSELF * captured.seconds), ui.tick)
     if child.timed_out or child.code == 0:
         return ""
     lines = [line for line in errors.read_text(errors="replace").splitlines() if line.strip()]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.capturing.running_calls import Running, RunningCalls
+from minifier.data.case.switches import assignments
 from minifier.data.failure import Failure, Stage, Tolerance
 from minifier.data.failure.evidence import exit_status, fatal_signal, hang, no_memory
 from minifier.data.failure.fingerprint import failure_of
@@ -95,7 +96,7 @@ class Terms:
         if self.keep is not None:
             return "recording the inputs of the failing call"
         if self.variables:
-            return f"with {' '.join(f'{name}={value}' for name, value in self.variables)}"
+            return f"with {assignments(self.variables)}"
         return "compiling each module that it calls" if self.module_calls else ""
 
 

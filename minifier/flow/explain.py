@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.data.case import BackendReference, BackendSource, Case, Level
+from minifier.data.case.literals import setting_statement
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.failure import Kind, Stage
 from minifier.data.settings import Settings
@@ -23,7 +24,7 @@ from minifier.flow.reduce_in_child import in_child
 from minifier.flow.repro_search import search_for, stopped_if_interrupted
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.progress import SILENT, Display, Phase, Progress
-from minifier.reduction.explain import Explanation, explain, statement, with_setting, without_setting
+from minifier.reduction.explain import Explanation, explain, with_setting, without_setting
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
 from minifier.reduction.summary import WITHOUT, Summary
 from minifier.repro.emit.repro import Repro, write_repro
@@ -87,8 +88,8 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
         run.ui.say(f"not known what is at fault: {error or 'interrupted'}")
         return summary
     summary = replace(summary, explained=explanation.answers, part=explanation.part, workarounds=())
-    changes = [(f"{WITHOUT}{statement(each)}", without_setting(case, each)) for each in case.state.config]
-    changes += [(statement(each), with_setting(case, each)) for each in explanation.avoiding]
+    changes = [(f"{WITHOUT}{setting_statement(each)}", without_setting(case, each)) for each in case.state.config]
+    changes += [(setting_statement(each), with_setting(case, each)) for each in explanation.avoiding]
     with contextlib.suppress(KeyboardInterrupt):
         for change, changed in changes:
             if len(summary.workarounds) == _MAX_WORKAROUNDS:

@@ -30,6 +30,7 @@ from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Cas
 from minifier.data.case.calls import called
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import ATEN, CASE, FORWARD, TENSORS, load, save
+from minifier.data.case.switches import assignments
 from minifier.data.failure import Stage
 from minifier.data.losses import losses
 from minifier.data.torch_names import INDUCTOR_MODULES
@@ -64,9 +65,8 @@ def look_further(found: FoundFailures, run: Run) -> FoundFailures:
         found = compile_module_calls(found, run.ui)
         found = replace(found, fallbacks=("compile calls of modules",))
     if may_be_late(found):
-        variables = " ".join(f"{name}={value}" for name, value in SYNCHRONOUS)
         run.ui.say("this error of a device may have been raised after the op that caused it")
-        run.ui.say(f"running the script again with {variables}: each kernel ends before the next op")
+        run.ui.say(f"running the script again with {assignments(SYNCHRONOUS)}: each kernel ends before the next op")
         again = run_synchronously(found, run.ui)
         if again is found:
             run.ui.say("no backend call fails like that then: going on with the first run")

@@ -11,6 +11,7 @@ from minifier.capturing.capture import FoundFailures, run_by_itself, run_in_eage
 from minifier.capturing.captured import Captured, is_of_torch
 from minifier.capturing.script import Program
 from minifier.data.case.run_folder import RunFolder
+from minifier.data.case.switches import assignments
 from minifier.data.failure import same
 from minifier.data.torch_names import INVALID_BACKEND
 from minifier.errors import (
@@ -187,7 +188,7 @@ def _too_late(captured: Captured) -> str:
     """Describe the variables that the script set for torch's import, which minify had made already."""
     if not captured.environment:
         return ""
-    variables = " ".join(f"{name}={value}" for name, value in captured.environment)
+    variables = assignments(captured.environment)
     return (
         f"\nThe script sets {variables}, which torch reads when it is imported: under minify that is before the "
         f"script starts. Try `{variables} minify run ...`."

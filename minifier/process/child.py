@@ -229,6 +229,15 @@ It returns the seconds after which it wants to be called again, or None for the 
 """
 
 
+def run_to_end(child: Child, seconds: float, tick: Callable[[], object] = lambda: None) -> None:
+    """Wait for the child, for so many seconds at most, as `supervise` does. Kill what is left of it."""
+    child.limit(seconds)
+    try:
+        supervise([child], tick)
+    finally:
+        child.kill()
+
+
 def supervise(
     children: Sequence[Child],
     tick: Callable[[], object] = lambda: None,

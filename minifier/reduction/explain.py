@@ -1,7 +1,7 @@
 """Explain a minimal Case by further probes: what of inductor it takes, and which settings avoid the failure.
 
-The parts, and the names of what they apply, are those of torch's CompilerBisector. Like there, a part that is left out
-shows whether it is at fault, and bisection finds the application. Here each try is a probe of its own.
+The parts are those of torch's CompilerBisector, and so are the names of passes and ops. As there, a part is at fault if
+the program does not fail without it, and bisection then finds the pass or the op. Here each run is a probe.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.data.case import Case
-from minifier.data.case.literals import literal
+from minifier.data.case.literals import setting_statement
 from minifier.data.failure import Stage, Verdict
 from minifier.data.settings import Settings
 from minifier.data.torch_names import AVOIDING, DISABLED_PASSES
@@ -63,7 +63,7 @@ _ANSWERS = {
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a Case fails, by probes of it: (what was changed, how it ended) for each, and what follows from that.
+    """The answers of the probes of a Case, as (change, result), and the conclusions.
 
     `part` is a phrase for the application at fault, "" if none is known. With one of `avoiding` the failure is gone.
     """
@@ -87,17 +87,11 @@ class _Application:
         """Return `inductor's lowering of relu, or the code made from it`, or a pass's name with its place among all."""
         if not self.name:
             return _PARTS[self.part]
-        if _OWN in self.name:
-            return f"the program's own pass, {DISABLED_PASSES[0]}.{self.name}"
         if self.part in _OF_OPS:
             return _OF_OPS[self.part].format(self.name)
+        if _OWN in self.name:
+            return f"the program's own pass, {DISABLED_PASSES[0]}.{self.name}"
         return f"the pass {self.name}, number {self.number} of {self.total} of {_PARTS[self.part]}"
-
-
-def statement(setting: Setting) -> str:
-    """Return the line that makes the setting: `torch._inductor.config.pattern_matcher = False`."""
-    module, key, value = setting
-    return f"{module}.{key} = {literal(value)}"
 
 
 def with_setting(case: Case, setting: Setting) -> Case:
@@ -226,5 +220,5 @@ class _Explainer:
         for start in range(0, len(settings), at_once):
             batch = settings[start : start + at_once]
             cases = [with_setting(self.case, each) for each in batch]
-            verdicts = self._asked(list(map(statement, batch)), cases)
+            verdicts = self._asked(list(map(setting_statement, batch)), cases)
             yield from (each for each, verdict in zip(batch, verdicts, strict=True) if verdict is Verdict.PASS)

@@ -32,8 +32,8 @@ class Summary:
     """The result of a reduction in numbers and sentences.
 
     `divergent` are the ops whose compiled results differ from eager's, each with the difference.
-    `explained` are (what was changed, how the Case ended), `part` is a phrase for the application at fault of a part of
-    the compiler, and `workarounds` are verified lines (`reduction/explain.py`).
+    `explained` are (change, result) of the probes that tell what is at fault. `part` is a phrase for the part of the
+    compiler at fault, and `workarounds` are changes that avoid the failure, verified (`reduction/explain.py`).
     `unanswered` is the number of candidates that gave no answer, however often they were asked. Of the candidates that
     prove the ops, `unanswered_ops` gave no answer, and eager failed on `invalid_ops`. `innocent` are the functions of a
     smaller graph that fails too, in a result that the whole graph's results do not depend on.

@@ -80,6 +80,12 @@ def imports_of(value: Any) -> list[str]:
     return [*(f"import {module}" for module in modules if module != "torch"), *of_objects]
 
 
+def setting_statement(setting: tuple[str, str, Any]) -> str:
+    """Return the line that makes a (module, key, value) setting: `torch._inductor.config.pattern_matcher = False`."""
+    module, key, value = setting
+    return f"{module}.{key} = {literal(value)}"
+
+
 def imports_of_config(config: Iterable[tuple[str, str, Any]]) -> list[str]:
     """Return the import lines that the assignments of these (module, key, value) settings need."""
     return [line for module, _, value in config for line in (f"import {module}", *imports_of(value))]

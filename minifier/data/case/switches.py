@@ -249,6 +249,11 @@ def variables(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, value) for name, value in environment.items() if belongs(name, value)))
 
 
+def assignments(pairs: tuple[tuple[str, str], ...]) -> str:
+    """Return the variables as a shell sets them ahead of a command: `A=1 B=2`."""
+    return " ".join(f"{name}={value}" for name, value in pairs)
+
+
 def own(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """Return the variables of torch and its compilers only."""
     return tuple((name, value) for name, value in pairs if name.startswith(OWN))

@@ -103,6 +103,11 @@ class Fingerprint:
         """The backend's innermost function; "" if none of its frames is known."""
         return f"{self.site.module}.{self.site.function}" if self.site else ""
 
+    @property
+    def exits_with_0(self) -> bool:
+        """Whether the failure is an early end of the process with exit status 0, which no exit status shows."""
+        return (self.kind, self.message) == (Kind.EXIT, "exit status 0")
+
     def sentence(self, shown: str = "") -> str:
         """Return a line for the user, with the message `shown`, by default the normalised message."""
         where = f" in {self.where}" if self.where else ""

@@ -103,16 +103,24 @@ def explain_command(folder: Path, budget: float, interpreters: Interpreters, tru
     Raises NotTrusted as `reduce_command` does, and UsageError if the folder has no repro of a graph.
     """
     with Console() as console:
-        check_folder(folder)
-        if not (folder / "repro.py").exists():
-            raise UsageError(f"{folder} has no repro: give the output folder of a run that wrote one.")
-        ask_about(str(folder), foreign_code_in(folder), console, trust)
+        allow_finished(folder, console, trust)
         with prepared(Settings(), console, interpreters) as run:
             from minifier.flow.explain import explain_folder
 
             outcome = explain_folder(folder, budget, run)
         console.final(outcome)
     return int(ExitCode.REDUCED)
+
+
+def allow_finished(folder: Path, console: Console, trust: bool) -> None:
+    """Return if the code in the output folder of a finished run may be run.
+
+    Raises UsageError if the folder has no repro, and NotTrusted as `ask_about` does.
+    """
+    check_folder(folder)
+    if not (folder / "repro.py").exists():
+        raise UsageError(f"{folder} has no repro: give the output folder of a run that wrote one.")
+    ask_about(str(folder), foreign_code_in(folder), console, trust)
 
 
 def ask_about(given: str, code: Sequence[Row], console: Console, trust: bool) -> None:

@@ -8,15 +8,13 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from minifier.data.case.files import check_folder
 from minifier.data.case.store import copy_atomically, write_atomically
 from minifier.data.settings import Settings
 from minifier.errors import ExitCode, NoRepro, UsageError
 from minifier.flow.cli.console import Console
-from minifier.flow.cli.running import ask_about
-from minifier.flow.foreign_code import foreign_code_in
+from minifier.flow.cli.running import allow_finished
 from minifier.flow.prepare import prepared
-from minifier.process.child import Child, supervise
+from minifier.process.child import Child, run_to_end
 from minifier.process.interpreters import Interpreters, clean_environment
 from minifier.process.progress import Phase, Progress, Ui
 
@@ -30,10 +28,7 @@ def test_command(folder: Path, out: Path, interpreters: Interpreters, trust: boo
     not call the test an expected failure; NotTrusted as `minify reduce` does.
     """
     with Console() as console:
-        check_folder(folder)
-        if not (folder / "repro.py").exists():
-            raise UsageError(f"{folder} has no repro: give the output folder of a run that wrote one.")
-        ask_about(str(folder), foreign_code_in(folder), console, trust)
+        allow_finished(folder, console, trust)
         with prepared(Settings(verify=1), console, interpreters) as run:
             from minifier.repro.report.pytest_file import test_file_of
             from minifier.repro.report.write_reports import read_finished
@@ -73,11 +68,7 @@ def _try(path: Path, folders: tuple[str, ...], ui: Ui) -> None:
     output = path.with_suffix(".txt")
     with output.open("wb") as file:
         child = Child.launched(command, lambda: None, stdout=file, stderr=file, cwd=path.parent, env=environment)
-    child.limit(_TIMEOUT_SECONDS)
-    try:
-        supervise([child], ui.tick)
-    finally:
-        child.kill()
+    run_to_end(child, _TIMEOUT_SECONDS, ui.tick)
     said = output.read_text(errors="replace")
     if child.code != 0 or "1 xfailed" not in said:
         raise NoRepro(f"pytest does not call the test an expected failure:\n{said.strip()[-2000:]}")

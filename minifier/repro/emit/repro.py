@@ -15,7 +15,7 @@ from minifier.data.case import Case, Level, State, Symbolic, TensorInput
 from minifier.data.case.calls import as_function, attributes_as_inputs
 from minifier.data.case.graph import Module
 from minifier.data.case.inputs import drawn_storages
-from minifier.data.case.literals import imports_of, imports_of_config, literal, script_names
+from minifier.data.case.literals import imports_of, imports_of_config, literal, script_names, setting_statement
 from minifier.data.case.store import copy_atomically, write_atomically
 from minifier.data.case.switches import contexts, statements
 from minifier.data.failure import Kind
@@ -164,9 +164,8 @@ def _wrapping(case: Case, template: Template, variant: Variant, memory: int | No
         attempts, calls = 1, attempts
     limits = guard_seconds(case), guard_gibibytes(case, memory)
     fingerprint = case.failure.fingerprint
-    prints_end = (fingerprint.kind, fingerprint.message) == (Kind.EXIT, "exit status 0")
     waits = case.failure.type == "torch.AcceleratorError" and not fingerprint.stage.compiles
-    return Wrapping(earlier.statements, calls, attempts, variant.recompile, *limits, waits, prints_end)
+    return Wrapping(earlier.statements, calls, attempts, variant.recompile, *limits, waits, fingerprint.exits_with_0)
 
 
 def _names(case: Case, script_names: Collection[str]) -> Names:
@@ -279,7 +278,7 @@ def settings_source(state: State, marked: Collection[str] = ()) -> StateSource:
         if script_names(value):
             of_script.append(f"{module}.{key} = {mark_names(literal(value), marked)}")
         else:
-            lines.append(f"{module}.{key} = {literal(value)}")
+            lines.append(setting_statement((module, key, value)))
     if state.default_dtype != "float32":
         lines.append(f"torch.set_default_dtype(torch.{state.default_dtype})")
     return StateSource(tuple(imports), (*lines, *statements(state)), tuple(of_script))

@@ -128,6 +128,24 @@ def defined_names(text: str) -> tuple[str, ...]:
     return predicate_source(text).names
 
 
+def statements_of(text: str) -> list[tuple[ast.stmt, str]]:
+    """Return the top-level statements of the text, each with its source lines, decorators included."""
+    lines = text.split("\n")
+    return [
+        (node, "\n".join(lines[min([node.lineno, *_decorated(node)]) - 1 : node.end_lineno]))
+        for node in ast.parse(text).body
+    ]
+
+
+def _decorated(node: ast.stmt) -> list[int]:
+    return [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
+
+
+def blank_lines_above(source: str) -> int:
+    """Return how many blank lines a statement has above it: 2 for a definition."""
+    return 2 if source.startswith(("@", "async def ", "class ", "def ")) else 1
+
+
 def under(header: str, statements: Iterable[str]) -> str:
     """Return a compound statement with this header (`for attempt in range(3):`) and body."""
     return f"{header}\n{textwrap.indent(chr(10).join(statements), '    ')}"

@@ -19,11 +19,13 @@ from minifier.repro.emit.naming import Names
 from minifier.repro.emit.return_source import backward_function, backward_pass, gradients
 from minifier.repro.emit.script_text import (
     Definitions,
+    blank_lines_above,
     is_stdlib,
     keep_script_names,
     page,
     predicate_source,
     sorted_imports,
+    statements_of,
     under,
     under_contexts,
 )
@@ -88,8 +90,7 @@ def fill(name: str, filling: Filling) -> str:
     definitions: list[str] = []
     inputs: tuple[str, ...] = ()
     action: list[_Step] = []
-    for node in ast.parse(text).body:
-        statement = "\n".join(text.split("\n")[node.lineno - 1 : node.end_lineno])
+    for node, statement in statements_of(text):
         match node:
             case ast.Import() | ast.ImportFrom():
                 imports.add(statement)
@@ -119,7 +120,7 @@ def fill(name: str, filling: Filling) -> str:
         (1, filling.environment),
         (1, [*filling.first_imports, *sorted_imports(imports - stdlib - {*filling.first_imports})]),
         (1, filling.settings),
-        (2 if own.source.startswith(("@", "async def", "class", "def")) else 1, script_code),
+        (blank_lines_above(own.source), script_code),
         (2, kept(filling.settings_of_script)),
         *((2, kept([definition])) for definition in definitions),
         (2, kept([*inputs, *last])),

@@ -231,7 +231,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
 def _explained(summary: Summary) -> dict[str, Any] | None:
     if not (summary.explained or summary.workarounds):
         return None
-    probes = [{"changed": what, "result": how} for what, how in summary.explained]
+    probes = [{"changed": change, "result": result} for change, result in summary.explained]
     return {"part": summary.part or None, "workarounds": list(summary.workarounds), "probes": probes}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from minifier.data.case.literals import literal
 from minifier.data.failure import Kind
 from minifier.errors import UsageError
-from minifier.repro.emit.script_text import page, sorted_imports, under
+from minifier.repro.emit.script_text import blank_lines_above, page, sorted_imports, statements_of, under
 from minifier.repro.report.failure_text import title_of
 from minifier.repro.report.outcome import Outcome, op_names
 
@@ -42,10 +42,7 @@ def test_file_of(outcome: Outcome) -> TestFile:
     fingerprint = case.failure.fingerprint
     if repro is None:
         raise UsageError(f"{outcome.folder} has no repro: there is nothing to test.")
-    if fingerprint.kind is Kind.SILENT_FALLBACK or (fingerprint.kind, fingerprint.message) == (
-        Kind.EXIT,
-        "exit status 0",
-    ):
+    if fingerprint.kind is Kind.SILENT_FALLBACK or fingerprint.exits_with_0:
         raise UsageError(f"{outcome.folder}: a test cannot see this failure: the repro ends with exit status 0.")
     name = _name(outcome)
     reason = title_of(case)
@@ -56,7 +53,7 @@ def test_file_of(outcome: Outcome) -> TestFile:
     raised, import_line = _raised(outcome, script)
     test = f"{_mark(raised, reason)}\n{under(f'def test_{name}():', ['torch.compiler.reset()', *script.action])}"
     imports = [*script.imports, "import pytest", *([import_line] if import_line else [])]
-    definitions = [(2 if _is_block(text) else 1, [text]) for text in script.top]
+    definitions = [(blank_lines_above(text), [text]) for text in script.top]
     text = page([(0, [f'"""{_about(outcome)}"""']), (1, sorted_imports(imports)), *definitions, (2, [test])])
     return TestFile(f"test_{name}.py", text)
 
@@ -68,10 +65,6 @@ def _mark(raised: str, reason: str) -> str:
     if len(line) <= _MAX_LINE:
         return line
     return "\n".join(["@pytest.mark.xfail(", *(f"    {argument}," for argument in arguments), ")"])
-
-
-def _is_block(text: str) -> bool:
-    return text.startswith(("@", "async def ", "class ", "def "))
 
 
 def _about(outcome: Outcome) -> str:
@@ -123,15 +116,13 @@ class _Script:
 
     @classmethod
     def of(cls, text: str) -> _Script:
-        lines, nodes = text.split("\n"), ast.parse(text).body
+        statements = statements_of(text)
         imports: list[str] = []
         top: list[str] = []
         settings: list[str] = []
         action: list[str] = []
-        last = max((i for i, node in enumerate(nodes) if _is_definition(node)), default=-1)
-        for place, node in enumerate(nodes):
-            decorators = [each.lineno for each in getattr(node, "decorator_list", ())]
-            source = "\n".join(lines[min([node.lineno, *decorators]) - 1 : node.end_lineno])
+        last = max((i for i, (node, _) in enumerate(statements) if _is_definition(node)), default=-1)
+        for place, (node, source) in enumerate(statements):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 imports.append(source)
             elif place > last:

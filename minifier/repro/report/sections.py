@@ -128,7 +128,7 @@ def _explained(outcome: Outcome) -> Iterable[Section]:
     part = Text(f"At fault: {summary.part}. Without it, the reduced program does not fail.") if summary.part else None
     lines = Items(tuple(map(_avoiding, summary.workarounds))) if summary.workarounds else None
     avoids = Text("With each of these changes alone, the repro ran without the failure in a fresh interpreter:")
-    rows = tuple((_changed(what), how) for what, how in summary.explained)
+    rows = tuple((_changed(change), result) for change, result in summary.explained)
     title = f"{counted(len(rows), 'probe')} of the reduced program, one for each change"
     table = Folded(title, (Table(("change", "the program"), rows),)) if rows else None
     return sections_of("What is at fault", part, avoids if lines else None, lines, table, level=3, weight=1)
@@ -138,8 +138,8 @@ def _avoiding(change: str) -> str:
     return f"without {code(change.removeprefix(WITHOUT))}" if change.startswith(WITHOUT) else code(change)
 
 
-def _changed(what: str) -> str:
-    return code(what) if " = " in what else what
+def _changed(change: str) -> str:
+    return code(change) if " = " in change else change
 
 
 def _reference(case: Case) -> Table:

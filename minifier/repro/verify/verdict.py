@@ -378,7 +378,7 @@ def _failure_shown(end: End, sought: Fingerprint | None, match_log: str | None) 
         return exit_status(stage, end.status, end.output)
     if sought is not None and sought.kind is Kind.SILENT_FALLBACK:
         return _fallback(end, sought, match_log)
-    if sought is not None and (sought.kind, sought.message) == (Kind.EXIT, "exit status 0"):
+    if sought is not None and sought.exits_with_0:
         # Such a script always ends with status 0, but prints THE_END only if it does not fail.
         return None if THE_END in end.output.splitlines() else exit_status(stage, 0, end.output)
     return None
