@@ -1,6 +1,7 @@
 """AOTAutograd's private APIs that are used, used."""
 
 import gc
+import math
 import weakref
 
 import pytest
@@ -52,6 +53,22 @@ def test_compilers_and_compiled_backwards_are_seen(tmp_path):
         ("a", "run", 2),
     ]
     assert right is True
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_graph_of_a_compiler_that_is_left_out_runs_as_it_is(tmp_path):
+    def refuses(gm, example_inputs):
+        raise RuntimeError("this compiler is never called")
+
+    def work():
+        asked = []
+        private.choose_compilers(lambda part, gm: asked.append(part) or part == "aot-backward")
+        grad = trained(aot_autograd(fw_compiler=boxed, bw_compiler=refuses))
+        return asked, grad.tolist()
+
+    asked, grad = in_child(work, tmp_path)
+    assert asked == ["aot-forward", "aot-backward"]
+    assert grad == [[pytest.approx(1 - math.tanh(1.0) ** 2)] * 3] * 2
 
 
 @pytest.mark.usefixtures("processes")

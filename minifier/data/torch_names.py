@@ -215,6 +215,8 @@ AVOIDING: tuple[tuple[tuple[str, str], Any], ...] = tuple(
         ("max_autotune", False),
     )
 )
+# Inductor writes into this folder what it makes of a graph.
+DUMPS, DUMP_FOLDER = (_key("torch._inductor.config", key) for key in ("trace.enabled", "trace.debug_dir"))
 DISABLED_PASSES = _key("torch._inductor.config", "disabled_passes", since=(2, 9))
 # Attributes of objects, and other texts.
 WRAPPED_BACKEND = _text("torch._dynamo.eval_frame", "_torchdynamo_orig_backend", since=(2, 9))

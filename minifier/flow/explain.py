@@ -25,6 +25,7 @@ from minifier.flow.repro_search import search_for, stopped_if_interrupted
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.reduction.explain import Explanation, explain, with_setting, without_setting
+from minifier.reduction.passes.state import without_option
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
 from minifier.reduction.summary import WITHOUT, Summary
 from minifier.repro.emit.repro import Repro, write_repro
@@ -69,7 +70,8 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
 
     They take up to `seconds`, by default as long as the reduction took, and at least `_MIN_SECONDS`.
     """
-    result, run = attempt.repro_result, attempt.run
+    result, run, artifacts = attempt.repro_result, attempt.run, attempt.folder.artifacts
+    shutil.rmtree(artifacts, ignore_errors=True)  # of an earlier run in this folder
     if not _can_be_explained(result) or not run.settings.explain:
         return summary
     assert result is not None and result.repro is not None, "there is a repro"
@@ -80,15 +82,19 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
             attempt,
             attempt.folder.path,
             Explanation,
-            lambda pipe: explain(case, run.settings, seconds, pipe.show),
+            lambda pipe: explain(case, run.settings, seconds, artifacts, pipe.show),
             Progress(Phase.EXPLAINING),
             "interrupted: asking no more; press Ctrl-C again to stop at once",
         )
     except (KeyboardInterrupt, NoRepro, StoppedEarly, LimitReached) as error:  # the results so far are to be reported
         run.ui.say(f"not known what is at fault: {error or 'interrupted'}")
         return summary
-    summary = replace(summary, explained=explanation.answers, part=explanation.part, workarounds=())
+    summary = replace(
+        summary, explained=explanation.answers, part=explanation.part, workarounds=(), artifacts=explanation.artifacts
+    )
     changes = [(f"{WITHOUT}{setting_statement(each)}", without_setting(case, each)) for each in case.state.config]
+    given = case.backend.options or {}
+    changes += [(f"{WITHOUT}options={{{key!r}: {value!r}}}", without_option(key)(case)) for key, value in given.items()]
     changes += [(setting_statement(each), with_setting(case, each)) for each in explanation.avoiding]
     with contextlib.suppress(KeyboardInterrupt):
         for change, changed in changes:

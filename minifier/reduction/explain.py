@@ -1,7 +1,8 @@
-"""Explain a minimal Case by further probes: what of inductor it takes, and which settings avoid the failure.
+"""Explain a minimal Case by further probes: which part of the compiler it takes, and which settings avoid the failure.
 
-The parts are those of torch's CompilerBisector, and so are the names of passes and ops. As there, a part is at fault if
-the program does not fail without it, and bisection then finds the pass or the op. Here each run is a probe.
+The parts are those of torch's CompilerBisector, and the compilers that a backend gives to AOTAutograd; the names of
+passes and ops are torch's. As in the bisector, a part is at fault if the program does not fail without it, and
+bisection then finds the pass or the op. Here each run is a probe.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ import re
 import shutil
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from minifier.data.case import Case
 from minifier.data.case.literals import setting_statement
 from minifier.data.failure import Stage, Verdict
 from minifier.data.settings import Settings
-from minifier.data.torch_names import AVOIDING, DISABLED_PASSES
+from minifier.data.torch_names import AVOIDING, DISABLED_PASSES, DUMP_FOLDER, DUMPS
 from minifier.process.machine import cores
 from minifier.process.progress import Phase, Progress
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed, tell
@@ -30,11 +33,19 @@ from minifier.reduction.probe.evaluate import evaluate
 from minifier.reduction.probe.prepared_case import PreparedCase, prepare_case
 from minifier.reduction.probe.verdicts import LocalProber
 from minifier.reduction.probe_runner import ProbeRunner
-from minifier.torch_side.torch_private import config_values, has_config, note_applications
+from minifier.torch_side.torch_private import (
+    BACKWARD,
+    FORWARD,
+    INFERENCE,
+    choose_applications,
+    choose_compilers,
+    config_values,
+    has_config,
+)
 
 Setting = tuple[str, str, Any]  # module, key, value of a configuration value
 
-# Subsystems of CompilerBisector in the order in which they run, as a reader knows them.
+# Subsystems of CompilerBisector in the order in which they run, as a reader knows them; then what runs all the others.
 _PARTS = {
     "decomposition": "the decompositions",
     "pre_grad_passes": "inductor's passes before autograd",
@@ -42,7 +53,11 @@ _PARTS = {
     "post_grad_passes": "inductor's passes after autograd",
     "lowerings": "inductor's lowerings",
     "cudagraphs": "CUDA graphs",
+    FORWARD: "the backend's compiler of forward graphs",
+    BACKWARD: "the backend's compiler of backward graphs",
+    INFERENCE: "the backend's compiler of graphs for inference",
 }
+_NOT_OF_INDUCTOR = {"decomposition", FORWARD, BACKWARD, INFERENCE}
 _OF_OPS = {
     "decomposition": "the decomposition of {}",
     "lowerings": "inductor's lowering of {}, or the code made from it",
@@ -50,6 +65,9 @@ _OF_OPS = {
 _OWN = "_custom_"  # in the names of the settings that hold a user's passes, which are the names of these passes
 _OVERLOAD = re.compile(r"<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
 _PASSES = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes")
+# Files of an inductor graph's dump, and the graphs of compilers. What else there is repeats these.
+_DUMPED = ("aot-*.py", "fx_graph_transformed.py", "ir_post_fusion.txt", "output_code.py")
+_MAX_DUMP_BYTES = 2**20
 _UNCHANGED = "the program as it is"
 _APPLIED = "applied "  # begins the key of a fact that a probe tells
 _ANSWERS = {
@@ -66,11 +84,13 @@ class Explanation:
     """The answers of the probes of a Case, as (change, result), and the conclusions.
 
     `part` is a phrase for the application at fault, "" if none is known. With one of `avoiding` the failure is gone.
+    `artifacts` are the names of the files that were written.
     """
 
     answers: tuple[tuple[str, str], ...] = ()
     part: str = ""
     avoiding: tuple[Setting, ...] = ()
+    artifacts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +126,15 @@ def without_setting(case: Case, setting: Setting) -> Case:
     return replace(case, state=replace(case.state, config=config))
 
 
-def explain(case: Case, settings: Settings, seconds: float, show: Callable[[Progress], None]) -> Explanation:
+def explain(
+    case: Case, settings: Settings, seconds: float, artifacts: Path, show: Callable[[Progress], None]
+) -> Explanation:
     """Probe the Case with one change after the other, for as many seconds; in a child made for it.
 
-    Without an answer, if the whole Case does not show its failure here, or nothing of inductor takes part.
+    What the compiler makes of the Case is written into the folder `artifacts`. Without an answer, if the whole Case
+    does not show its failure here, or nothing of AOTAutograd takes part.
     """
-    return _Explainer(case, settings, time.monotonic() + seconds, show).explanation()
+    return _Explainer(case, settings, time.monotonic() + seconds, artifacts, show).explanation()
 
 
 class _TimeIsUp(Exception):
@@ -119,9 +142,13 @@ class _TimeIsUp(Exception):
 
 
 class _LimitedProber(LocalProber):
-    """Probes Cases with only the first applications of a part; keeps the names of what was applied, by part."""
+    """Probes Cases with only the first applications of a part; keeps the names of what was applied, by part.
+
+    The graphs that AOTAutograd's compilers get are written into `dumps`, unless it is None.
+    """
 
     part, limit = "", 0
+    dumps: Path | None = None
 
     def __init__(self, prepared: PreparedCase, scratch: Path) -> None:
         super().__init__(prepared, scratch)
@@ -131,8 +158,21 @@ class _LimitedProber(LocalProber):
         """Return how each candidate ended; stages after `until` may be left out."""
 
         def job(case: Case) -> dict[str, Any]:
-            numbers = itertools.count()
-            note_applications(lambda *names: tell(**{f"{_APPLIED}{next(numbers)}": names}), self.part, self.limit)
+            numbers, counts = itertools.count(), Counter[str]()
+
+            def is_left_out(part: str, name: str) -> bool:
+                tell(**{f"{_APPLIED}{next(numbers)}": (part, name)})
+                counts[part] += 1
+                return part == self.part and counts[part] > self.limit
+
+            def is_compiler_left_out(part: str, gm: torch.fx.GraphModule) -> bool:
+                if self.dumps is not None:
+                    graph = gm.print_readable(print_output=False)
+                    (self.dumps / f"{part}-{counts[part] + 1}.py").write_text(graph, encoding="utf-8")
+                return is_left_out(part, "")
+
+            choose_applications(is_left_out)
+            choose_compilers(is_compiler_left_out)
             return evaluate(self.prepared, case, until)
 
         jobs = [functools.partial(job, case) for case in cases]
@@ -146,8 +186,15 @@ class _LimitedProber(LocalProber):
 
 
 class _Explainer:
-    def __init__(self, case: Case, settings: Settings, deadline: float, show: Callable[[Progress], None]) -> None:
-        self.case, self.deadline, self.show = case, deadline, show
+    def __init__(
+        self,
+        case: Case,
+        settings: Settings,
+        deadline: float,
+        artifacts: Path,
+        show: Callable[[Progress], None],
+    ) -> None:
+        self.case, self.deadline, self.artifacts, self.show = case, deadline, artifacts, show
         self.folder = Path(tempfile.mkdtemp(prefix="minify-"))
         prepared = prepare_case(case)
         self.runner = ProbeRunner(
@@ -159,12 +206,15 @@ class _Explainer:
     def explanation(self) -> Explanation:
         at_fault: _Application | None = None
         avoiding: list[Setting] = []
+        artifacts: tuple[str, ...] = ()
         try:
             (verdict,) = self._asked([_UNCHANGED], [self.case])
             applied = self.prober.applied
             if verdict is Verdict.SAME and applied:
+                has_inductor = bool(set(applied) - _NOT_OF_INDUCTOR)
+                artifacts = self._dumped(has_inductor)
                 at_fault = self._application_at_fault(applied)
-                for setting in self._avoiding(at_fault) if set(applied) - {"decomposition"} else ():
+                for setting in self._avoiding(at_fault) if has_inductor else ():
                     avoiding.append(setting)
         except (_TimeIsUp, KeyboardInterrupt):
             pass  # the answers so far stand
@@ -173,7 +223,7 @@ class _Explainer:
             shutil.rmtree(self.runner.scratch, ignore_errors=True)
             shutil.rmtree(self.folder, ignore_errors=True)
         phrase = at_fault.phrase if at_fault is not None else ""
-        return Explanation(tuple(self.answers), phrase, tuple(avoiding))
+        return Explanation(tuple(self.answers), phrase, tuple(avoiding), artifacts)
 
     def _asked(self, changes: Sequence[str], cases: Sequence[Case]) -> list[Verdict]:
         """Probe the Cases, with these changes in words, at once; raise _TimeIsUp if there is no time left."""
@@ -183,6 +233,27 @@ class _Explainer:
         verdicts = [judged.verdict for judged in self.runner.probe(cases)]
         self.answers += [(each, _ANSWERS[v]) for each, v in zip(changes, verdicts, strict=True) if each != _UNCHANGED]
         return verdicts
+
+    def _dumped(self, has_inductor: bool) -> tuple[str, ...]:
+        """Compile the Case once more, and keep what its compilers get and make, as far as they come; return the names.
+
+        An inductor graph has a folder of its own, whose name becomes a part of the file's.
+        """
+        self.prober.dumps = dumps = self.folder / "dumps"
+        dumps.mkdir()
+        case = self.case
+        for place, value in ((DUMPS, True), (DUMP_FOLDER, str(dumps))) if has_inductor else ():
+            case = with_setting(case, (*place, value)) if has_config(*place) else case
+        self._asked([_UNCHANGED], [case])
+        self.prober.dumps = None
+        names = {}
+        for path in sorted(each for name in _DUMPED for each in dumps.rglob(name)):
+            if 0 < path.stat().st_size <= _MAX_DUMP_BYTES:
+                names[path] = path.name if path.parent == dumps else f"{path.parent.name}.{path.name}"
+        self.artifacts.mkdir(exist_ok=True)
+        for path, name in names.items():
+            shutil.copyfile(path, self.artifacts / name)
+        return tuple(names.values())
 
     def _limited(self, part: str, limit: int, total: int) -> Verdict:
         """Probe the Case with the first applications of a part."""

@@ -1,6 +1,7 @@
 """What of the compiler is at fault, and what avoids the failure: a decomposition, a pass, neither."""
 
 import shutil
+import zipfile
 
 import pytest
 
@@ -50,6 +51,40 @@ with torch.no_grad():
     print(torch.compile(f)(torch.ones(64), torch.full((64,), 3.0)).sum())
 """
 
+# A backend's compiler for backward graphs negates wrongly; it holds what looks like a secret.
+COMPILER = """
+import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+
+def forward(gm, inputs):
+    return make_boxed_func(gm.forward)
+
+def backward(gm, inputs):
+    for node in gm.graph.nodes:
+        if node.target is torch.ops.aten.neg.default:
+            node.target = torch.ops.aten.abs.default
+    gm.recompile()
+    return make_boxed_func(gm.forward)
+
+halves = aot_autograd(fw_compiler=forward, bw_compiler=backward)
+torch.compile(lambda x: x.sin().cos().sum(), backend=halves)(torch.ones(8, requires_grad=True)).backward()
+"""
+
+# An option of a backend: without it, the backend works.
+OPTION = """
+import torch
+
+def careful(gm, inputs, options=None):
+    if (options or {}).get("fast_tanh"):
+        for node in gm.graph.nodes:
+            if node.target == "tanh":
+                raise RuntimeError("no fast tanh on this machine")
+    return gm.forward
+
+print(torch.compile(lambda x: x.tanh().sin(), backend=careful, options={"fast_tanh": True})(torch.ones(3)))
+"""
+
 BACKEND_ALONE = """
 import minifier_backends.faulty
 import torch
@@ -64,6 +99,23 @@ def test_a_decomposition_of_a_backend_is_at_fault(project):
     assert explained["part"] == "the decomposition of aten.gelu.default", explained
     assert explained["workarounds"] == [], "there is no inductor to set"
     assert "at fault  the decomposition of aten.gelu.default" in done.stderr + done.stdout
+
+
+def test_a_compiler_of_a_backend_is_at_fault_and_its_graphs_are_kept(project):
+    done = project.run(COMPILER, **ASKS)
+    explained = done.result["explained"]
+    assert explained["part"] == "the backend's compiler of backward graphs", explained
+    assert explained["artifacts"] == ["aot-backward-1.py", "aot-forward-1.py"]
+    assert "torch.ops.aten.neg.default" in (project.out / "artifacts" / "aot-backward-1.py").read_text()
+    with zipfile.ZipFile(project.out / "bundle.zip") as bundle:
+        assert {f"artifacts/{name}" for name in explained["artifacts"]} <= {*bundle.namelist()}
+    project.minify("reduce", project.out, "--no-explain")
+    assert not (project.out / "artifacts").exists(), "of an earlier run"
+
+
+def test_an_option_of_a_backend_is_left_out(project):
+    explained = project.run(OPTION, **ASKS).result["explained"]
+    assert explained["workarounds"] == ["without options={'fast_tanh': True}"]
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from minifier.data.case.store import ATEN, ATTEMPTS, CASE, FORWARD, RESULT
+from minifier.data.case.store import ARTIFACTS, ATEN, ATTEMPTS, CASE, FORWARD, RESULT
 
 RESULTS = Path("minify-out")
 JOURNAL = "journal.jsonl"
@@ -61,6 +61,7 @@ class RunFolder:
     minimal = _PathBelow("minimal")  # the reduced Case
     nearest = _PathBelow("nearest")  # the Case that passes and differs least from the reduced Case
     others = _PathBelow("others")  # the smallest Case of each failure that was seen besides the sought failure
+    artifacts = _PathBelow(ARTIFACTS)
     attempts = _PathBelow(ATTEMPTS)  # the scripts that did not show the failure, if no script did
     journal = _PathBelow(JOURNAL)  # a line for each probe of the reduction
     repro = _PathBelow("repro.py")  # the verified repro

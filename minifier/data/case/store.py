@@ -31,6 +31,7 @@ from minifier.errors import CannotSave, UsageError
 VERSION = 2  # of the files of a Case
 _REQUIRED = ("inputs", "backend", "failure", "state", "script")  # fields that every case.json has
 CASE, GRAPH = "case.json", "graph.json"
+ARTIFACTS = "artifacts"  # what the compiler made of the minimal Case
 ATTEMPTS = "attempts"  # scripts of the graph that did not show the failure, if none did
 RESULT = "result.json"  # next to a Case's folder: a finished run
 # Subfolders: Dynamo's graph of a backward graph, and AOTAutograd's ATen graph of Dynamo's graph.

@@ -191,7 +191,7 @@ def check(repro: Path, timeout: float, trust: bool) -> int:
 @trust_option
 @click.argument("folder", type=click.Path(path_type=Path))
 def explain(folder: Path, budget: float, trust: bool) -> int:
-    """Ask which part of inductor a finished run's failure takes, and which setting avoids it; write the reports anew.
+    """Ask which part of the compiler a finished run's failure takes, and what avoids it; write the reports anew.
 
     FOLDER is its output folder. A run asks by itself, unless --no-explain is given, but not as long. Each answer is a
     probe of the reduced program; a line that avoids the failure is shown only if the repro passes with it in a fresh

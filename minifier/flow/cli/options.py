@@ -242,8 +242,9 @@ _SHARED_OPTIONS = (
         "--explain/--no-explain",
         default=True,
         show_default=True,
-        help="Once the repro is verified, ask by further probes which part of inductor is at fault, and which setting "
-        "avoids the failure: for as long as the reduction took, and at least 20 s. `minify explain` does it later.",
+        help="Once the repro is verified, ask by further probes which part of the compiler is at fault, and which "
+        "setting avoids the failure: for as long as the reduction took, and at least 20 s. `minify explain` does it "
+        "later.",
     ),
     click.option(
         "--include-data/--no-include-data",

@@ -124,7 +124,9 @@ def _ambient(case: Case) -> list[Row]:
     ]
 
 
-def _without_option(key: str) -> Edit:
+def without_option(key: str) -> Edit:
+    """Return the edit that leaves this option of the backend out."""
+
     def edit(case: Case) -> Case:
         options = {k: v for k, v in (case.backend.options or {}).items() if k != key}
         return replace(case, backend=replace(case.backend, options=options or None))
@@ -133,7 +135,7 @@ def _without_option(key: str) -> Edit:
 
 
 def _options(case: Case) -> list[Row]:
-    rows = [row(f"option {key}", _without_option(key)) for key in case.backend.options or {}]
+    rows = [row(f"option {key}", without_option(key)) for key in case.backend.options or {}]
     rows.append(row("mode=", lambda c: replace(c, backend=replace(c.backend, mode=None))))
     if not any(isinstance(i, ScalarInput) and i.symbol for i in case.inputs):
         rows.append(row("dynamic=", lambda c: replace(c, backend=replace(c.backend, dynamic=None))))

@@ -232,7 +232,12 @@ def _explained(summary: Summary) -> dict[str, Any] | None:
     if not (summary.explained or summary.workarounds):
         return None
     probes = [{"changed": change, "result": result} for change, result in summary.explained]
-    return {"part": summary.part or None, "workarounds": list(summary.workarounds), "probes": probes}
+    return {
+        "part": summary.part or None,
+        "workarounds": list(summary.workarounds),
+        "probes": probes,
+        "artifacts": list(summary.artifacts),
+    }
 
 
 def files_of_backend(backend: BackendReference) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from minifier.data.case import BackendSource, Case, Level
+from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.kinds import with_names
 from minifier.data.failure.normalise import headline
 from minifier.errors import said_of_trace
@@ -131,7 +132,14 @@ def _explained(outcome: Outcome) -> Iterable[Section]:
     rows = tuple((_changed(change), result) for change, result in summary.explained)
     title = f"{counted(len(rows), 'probe')} of the reduced program, one for each change"
     table = Folded(title, (Table(("change", "the program"), rows),)) if rows else None
-    return sections_of("What is at fault", part, avoids if lines else None, lines, table, level=3, weight=1)
+    made = Text(f"What compilers got and made of the reduced program: {_listed(summary.artifacts)}.")
+    blocks = (part, avoids if lines else None, lines, made if summary.artifacts else None, table)
+    return sections_of("What is at fault", *blocks, level=3, weight=1)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the names of files in the bundle."""
+    return ", ".join(code(f"{ARTIFACTS}/{name}") for name in names)
 
 
 def _avoiding(change: str) -> str:

@@ -26,7 +26,7 @@ from minifier.data.case.files import (
     read_text,
 )
 from minifier.data.case.serial import pack, parsed, unpack
-from minifier.data.case.store import ATTEMPTS, CASE, GRAPH, RESULT, load, write_atomically, written_whole
+from minifier.data.case.store import ARTIFACTS, ATTEMPTS, CASE, GRAPH, RESULT, load, write_atomically, written_whole
 from minifier.data.case.value_checks import within
 from minifier.errors import UsageError
 from minifier.process.distributions import github_repository, installed
@@ -140,7 +140,7 @@ def write_reports(
         shared = case[0].content() if outcome.repro is not None else b""
         public = redactor.clean(RESULT, shareable_json(texts[RESULT], owned, redactor.marked))
         public = with_mark(public, out, shared)
-        others = list(other_entries(out, outcome, consent.data))
+        others = [*other_entries(out, outcome, consent.data), *artifact_entries(out, owned, redactor)]
         known = plan_bundle([*case, BundleEntry.of(RESULT, public), *others])
         report = report_of(outcome, read_history(out))
         files = tuple(bundle_section(known, constants, consent.constants))
@@ -388,6 +388,14 @@ def other_entries(folder: Path, outcome: Outcome, include_data: bool) -> Iterato
     for name in outcome.repro.beside if include_data and outcome.repro is not None else ():
         path = folder / name
         yield BundleEntry(name, path.stat().st_size, functools.partial(read_bytes, path, MAX_TENSOR_BYTES))
+
+
+def artifact_entries(folder: Path, owned: Ownership, redactor: Redactor) -> Iterator[BundleEntry]:
+    """Return the entries with what the compiler made of the reduced Case, without what is private."""
+    for path in sorted((folder / ARTIFACTS).glob("*")):
+        name = f"{ARTIFACTS}/{path.name}"
+        text = shareable(redactor.marked(read_text(path)), owned)
+        yield BundleEntry.of(name, redactor.clean(name, text))
 
 
 def with_mark(result: str, folder: Path, program: bytes) -> str:

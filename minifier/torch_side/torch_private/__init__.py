@@ -15,6 +15,7 @@ from minifier.torch_side.torch_private.aot import (
     as_aot_calls_backward,
     backward_arguments,
     call_compiled,
+    choose_compilers,
     copied_graph,
     note_backward_passes,
     observe_aot_compilers,
@@ -73,6 +74,7 @@ from minifier.torch_side.torch_private.graphs import (
 from minifier.torch_side.torch_private.inductor import (
     INDUCTOR,
     LAUNCH,
+    choose_applications,
     compile_in_this_process,
     forget_threads,
     inductor_cache,
@@ -85,7 +87,6 @@ from minifier.torch_side.torch_private.inductor import (
     link_headers,
     link_libraries,
     module_of_export,
-    note_applications,
     numbered_launch,
     observe_aot_inductor,
     tame_inductor,

@@ -133,6 +133,22 @@ def observe_aot_compilers(
     return ending_all(end, _CALL_COMPILED.replace(read_call, call_compiled_part), found_again)
 
 
+def choose_compilers(is_left_out: Callable[[str, torch.fx.GraphModule], bool]) -> None:
+    """Ask `is_left_out(part, graph_module)` before AOTAutograd calls a compiler in this process, from now on.
+
+    The graph of a compiler that is left out runs as it is. `part` is FORWARD, BACKWARD or INFERENCE.
+    """
+
+    def compile_part(_token: Any, part: str, gm: torch.fx.GraphModule, _inputs: Sequence[Any], call: Call) -> Any:
+        if not is_left_out(part, gm):
+            return call()
+        from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
+
+        return make_boxed_func(gm.forward)
+
+    observe_aot_compilers(lambda: None, compile_part)
+
+
 def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:
     """Call `note(roots)` before each backward pass of this process, from now on.
 

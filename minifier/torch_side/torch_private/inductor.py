@@ -10,7 +10,6 @@ import os
 import sys
 import tempfile
 import weakref
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
@@ -159,18 +158,15 @@ _DISABLES = stands_on(
 )
 
 
-def note_applications(note: Callable[[str, str], None], limited: str = "", limit: int = 0) -> None:
-    """Call `note(subsystem, name)` for whatever inductor applies in this process from now on.
+def choose_applications(is_left_out: Callable[[str, str], bool]) -> None:
+    """Ask `is_left_out(subsystem, name)` before whatever inductor applies in this process from now on.
 
     Subsystems are those of torch's CompilerBisector: `joint_graph_passes` with the names of passes, `lowerings` with
-    ops. Of the subsystem `limited` only the first `limit` applications happen.
+    ops. What is left out does not happen.
     """
-    counts: Counter[str] = Counter()
 
     def is_disabled(backend: str, subsystem: str, debug_info: Callable[[], str] | None = None) -> bool:
-        counts[subsystem] += 1
-        note(subsystem, debug_info() if debug_info is not None else "")
-        return subsystem == limited and counts[subsystem] > limit
+        return is_left_out(subsystem, debug_info() if debug_info is not None else "")
 
     _DISABLES.assign(staticmethod(is_disabled))
 
