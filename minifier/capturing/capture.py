@@ -89,6 +89,7 @@ def _capture_once(
                 meanwhile=meanwhile,
                 looks=[watch],
                 stacks=watch.stacks,
+                seconds=terms.seconds,
             )
         graphs.tick()  # the last events
     finally:
@@ -118,6 +119,7 @@ def _in_child(
     from minifier.capturing.aot import ExportedObserver
     from minifier.capturing.backend_reference import note_reads, source_at_compile
     from minifier.capturing.observer import Observer, compile_with
+    from minifier.capturing.uncompiled import exclude
     from minifier.torch_side.torch_private import (
         note_at_compile,
         note_backward_passes,
@@ -150,6 +152,8 @@ def _in_child(
     note_backward_passes(observer.trains)
     if terms.in_eager:
         set_stance("force_eager")
+    if terms.uncompiled:
+        exclude(terms.uncompiled)
     path_before = {os.path.abspath(folder) for folder in sys.path}
 
     def ended(end: ScriptEnd) -> None:
@@ -420,6 +424,18 @@ def run_synchronously(found: FoundFailures, ui: Ui = SILENT) -> FoundFailures:
     if not second.failing or not _is_of_device(second.failing[0].failure):
         return found
     return replace(found, captured=second, graphs=graphs, terms=terms)
+
+
+def passes_without(found: FoundFailures, class_path: str, seconds: float, ui: Ui = SILENT) -> bool:
+    """Run the script again, and do not compile the forward of a class; tell whether no call and nothing else fails.
+
+    The run ends after so many seconds, and does not pass then.
+    """
+    terms = replace(found.terms, uncompiled=class_path, seconds=seconds)
+    run = capture(found.program, Path(tempfile.mkdtemp(dir=found.work)), terms, ui)
+    if run.end.interrupted:
+        raise KeyboardInterrupt
+    return not (run.failing or run.failure or run.end.timed_out) and run.end.status == 0
 
 
 def compiles_nothing(found: FoundFailures) -> bool:

@@ -114,7 +114,7 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         path=tuple(final.get("path", ())),
         children=final.get("children", 0.0),
         failure=failure_of_script(end, final),
-        was_killed=end.signal == signal.SIGKILL and watch.hung is None and not watch.exhausted,
+        was_killed=end.signal == signal.SIGKILL and not (watch.hung or watch.exhausted or end.timed_out),
         has_lingered=watch.has_lingered,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,6 +73,8 @@ class Terms:
     in_eager: torch.compile runs everything in eager mode.
     module_calls: calls of modules from outside of modules are compiled, where another backend than the script's does.
     variables: environment variables that are set before the script runs.
+    uncompiled: the class, as `module:qualname`, whose forward is not compiled; "" for none.
+    seconds: the run is stopped after this time.
     """
 
     timeout: float | None = None
@@ -85,10 +88,14 @@ class Terms:
     in_eager: bool = False
     module_calls: bool = False
     variables: tuple[tuple[str, str], ...] = ()
+    uncompiled: str = ""
+    seconds: float = math.inf
 
     @property
     def purpose(self) -> str:
         """Why the script runs again; "" for its first run, whose output is the user's."""
+        if self.uncompiled:
+            return f"with torch.compiler.disable on {self.uncompiled.rpartition(':')[2]}"
         if self.comparing is not None:
             return "comparing results with eager's"
         if self.in_eager:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import runpy
 import shutil
@@ -12,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from minifier.capturing.capture import passes_without
 from minifier.data.case import BackendReference, BackendSource, Case, Level
 from minifier.data.case.literals import setting_statement
 from minifier.data.case.run_folder import RunFolder
@@ -40,6 +42,7 @@ AOT_EAGER, DECOMPOSED = (
 _MIN_TIMEOUT_SECONDS = 60.0
 _MIN_SECONDS = 20.0  # for an explanation, however short the reduction was
 _MAX_WORKAROUNDS = 2  # that are verified: each takes a fresh interpreter
+_MAX_CLASSES = 2  # that are excluded from compilation, one after the other: each takes a run of the script
 
 
 def explain_folder(folder: Path, seconds: float, run: Run) -> Outcome:
@@ -102,7 +105,29 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
                 break
             if _passes(attempt, changed, result.repro):
                 summary = replace(summary, workarounds=(*summary.workarounds, change))
+        if not summary.workarounds:
+            summary = replace(summary, uncompiled=_uncompiled(attempt, seconds))
     return summary
+
+
+def _uncompiled(attempt: Attempt, seconds: float) -> str:
+    """Return a statement with which the script passes: it excludes the module of an op that is left; "" for none.
+
+    The whole model is no answer, and a script that takes long is not run again.
+    """
+    from minifier.capturing.uncompiled import statement_of
+
+    case, call = attempt.case, attempt.call
+    if call is None or attempt.reduced is None:  # of a folder, whose script may have changed
+        return ""
+    innermost = [node.modules[-1][2] for node in attempt.reduced.minimal.graph.ops if len(node.modules) > 1]
+    classes = dict.fromkeys(each for each in innermost if "<" not in each)  # a local class has no name to write
+    if call.found.captured.seconds > seconds or case.failure.fingerprint.kind is Kind.SILENT_FALLBACK:
+        return ""
+    for each in itertools.islice(classes, _MAX_CLASSES):
+        if passes_without(call.found, each, seconds, attempt.run.ui):
+            return statement_of(each)
+    return ""
 
 
 def _passes(attempt: Attempt, case: Case, repro: Repro) -> bool:

@@ -7,6 +7,7 @@ import fcntl
 import functools
 import importlib
 import json
+import math
 import mmap
 import operator
 import os
@@ -31,12 +32,13 @@ _SAME_PRESS_SECONDS = 0.3  # one Ctrl-C may arrive twice, directly and through t
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """How a step ended: its exit status or fatal signal, and whether Ctrl-C was pressed once, and again."""
+    """How a step ended: its exit status or fatal signal, whether Ctrl-C was pressed once, and again, or time was up."""
 
     status: int | None
     signal: int | None
     interrupted: bool
     interrupted_again: bool = False
+    timed_out: bool = False
 
     @property
     def described(self) -> str:
@@ -52,13 +54,14 @@ def run_step(
     looks: Sequence[Look] = (),
     stacks: StackFile | None = None,
     interrupting: Callable[[], object] = lambda: None,
+    seconds: float = math.inf,
     now: Callable[[], float] = time.monotonic,
 ) -> StepEnd:
     """Run `work` in a forked child, and wait for the end. The return value of `work` is the child's exit status.
 
     This process calls `meanwhile` first, then `tick` and `looks` as `supervise` does. A child that must be stopped is
     asked for its stack in the file `stacks`. Ctrl-C goes to the child; this process calls `interrupting` once, from its
-    loop, and waits on. `now` is the clock, in seconds.
+    loop, and waits on. The child is stopped after so many `seconds`; `now` is the clock, in seconds.
 
     An exception of `work` is raised again in this process: a MinifyError with its class and message, MachineFailed for
     a file that cannot be written, and ToolFailed with the traceback for any other, which is this tool's own fault.
@@ -93,7 +96,7 @@ def run_step(
         tick()
 
     with uninterrupted() as mask:
-        child = Child.forked(lambda: _work_and_exit(work, raised, mask), stacks=stacks, now=now)
+        child = Child.forked(lambda: _work_and_exit(work, raised, mask), seconds, stacks=stacks, now=now)
         signal.signal(signal.SIGINT, forward)
     try:
         if meanwhile is not None:
@@ -107,7 +110,7 @@ def run_step(
     raised.close()
     if data:
         raise deserialised(data)
-    return StepEnd(child.status, child.signal, interrupted, again)
+    return StepEnd(child.status, child.signal, interrupted, again, child.timed_out)
 
 
 @calls_user_code

@@ -151,6 +151,11 @@ class Odd:
     needs: tuple[str, ...] = ()
 
 
+def mse_loss(x, y):
+    """A function of this file: torch 2.8 compiles none of torch's own."""
+    return F.mse_loss(x, y)
+
+
 NAN = torch.tensor([[1.0, float("nan")], [2.0, 3.0]])
 LARGE = torch.linspace(0, 1000, 600).view(20, 30)
 ODD = {
@@ -169,7 +174,7 @@ ODD = {
         ("values in a range",),
     ),
     "a warning that quotes a size": Odd(
-        "mse", F.mse_loss, (torch.randn(64, 1), torch.randn(64)), f"{FUNCTIONAL}.mse_loss(x, x)", ONE
+        "mse", mse_loss, (torch.randn(64, 1), torch.randn(64)), f"{FUNCTIONAL}.mse_loss(x, x)", ONE
     ),
     "a size that has to be met": Odd(
         "four",

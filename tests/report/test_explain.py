@@ -85,6 +85,26 @@ def careful(gm, inputs, options=None):
 print(torch.compile(lambda x: x.tanh().sin(), backend=careful, options={"fast_tanh": True})(torch.ones(3)))
 """
 
+# The failing op stands in a module of its own.
+MODULES = """
+import minifier_backends.faulty
+import torch
+
+class Act(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(x) * 2
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = Act()
+    def forward(self, x):
+        return x.sin() + self.act(x)
+
+model = torch.nn.Sequential(Block(), torch.nn.ReLU(), Block())
+print(torch.compile(model, backend="faulty_raise", fullgraph=FULL)(torch.ones(3)))
+"""
+
 BACKEND_ALONE = """
 import minifier_backends.faulty
 import torch
@@ -116,6 +136,23 @@ def test_a_compiler_of_a_backend_is_at_fault_and_its_graphs_are_kept(project):
 def test_an_option_of_a_backend_is_left_out(project):
     explained = project.run(OPTION, **ASKS).result["explained"]
     assert explained["workarounds"] == ["without options={'fast_tanh': True}"]
+
+
+def test_a_module_is_excluded_from_compilation_if_the_script_runs_then(project):
+    done = project.run(MODULES.replace("FULL", "False"), **ASKS)
+    line = "Act.forward = torch.compiler.disable(Act.forward)"
+    assert done.result["explained"]["uncompiled"] == line
+    assert f"avoid     {line}" in done.stderr + done.stdout
+    (origin,) = done.result["origins"]
+    assert (origin["place"], origin["class"], origin["module"]) == ("failing.py:6", "Act", "0.act")
+    assert "In the model: `tanh` in `Act` (`0.act`)." in (project.out / "report.md").read_text()
+    with zipfile.ZipFile(project.out / "bundle.zip") as bundle:
+        assert "failing.py:6" not in bundle.read("result.json").decode()
+
+
+def test_a_module_of_a_whole_graph_is_not_excluded(project):
+    done = project.run(MODULES.replace("FULL", "True"), **ASKS)
+    assert done.result["explained"] is None, "with the module excluded, Dynamo refuses the script"
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")

@@ -60,6 +60,17 @@ class Node:
         yield from refs_in(self.kwargs)
 
     @property
+    def module(self) -> tuple[str, str]:
+        """The innermost of the user's modules around the op: its class, and its path in the compiled module.
+
+        ("", "") outside of modules; the path of the compiled module itself is "".
+        """
+        if not self.modules:
+            return "", ""
+        (_, root, _), (_, path, class_path) = self.modules[0], self.modules[-1]
+        return class_path.replace(":", ".").rpartition(".")[2], path.removeprefix(root).lstrip(".")
+
+    @property
     def short_target(self) -> str:
         """The last component of the target, without an overload: `tanh` for `torch.tanh`."""
         parts = self.target.replace(":", ".").split(".")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from minifier.data.case.graph import Node
 from minifier.data.case.run_folder import shown_path
 from minifier.data.failure.frames import is_owned
 from minifier.data.failure.kinds import Aspect, Kind, Stage
@@ -99,12 +100,18 @@ def _raised(outcome: Outcome) -> Iterator[ResultRow]:
 def _where(outcome: Outcome) -> Iterator[ResultRow]:
     """Yield the places of the remaining ops, else the line that led to the backend call."""
     ops = outcome.minimal.graph.ops if outcome.minimal is not None else ()
-    places = list(dict.fromkeys(node.place for node in ops if node.place))
+    places = list(dict.fromkeys(node.place + in_module(node) for node in ops if node.place))
     if places:
         more = f" and {counted(len(places) - _MAX_PLACES, 'place')} more" if len(places) > _MAX_PLACES else ""
         yield ResultRow("where", ", ".join(places[:_MAX_PLACES]) + more)
     elif outcome.case.script.line:
         yield ResultRow("where", f"the call in line {outcome.case.script.line} of {outcome.case.script.name}")
+
+
+def in_module(node: Node) -> str:
+    """Return ` in Block (layers.3)`; "" outside of modules."""
+    name, path = node.module
+    return f" in {name} ({path})" if path else f" in {name}" if name else ""
 
 
 def _reduced(outcome: Outcome) -> str:
@@ -136,6 +143,8 @@ def _explained(outcome: Outcome) -> Iterator[ResultRow]:
         yield ResultRow("at fault", outcome.summary.part)
     if outcome.summary is not None and outcome.summary.workarounds:
         yield ResultRow("avoid", outcome.summary.workarounds[0], verbatim=True)
+    elif outcome.summary is not None and outcome.summary.uncompiled:
+        yield ResultRow("avoid", outcome.summary.uncompiled, verbatim=True)
 
 
 def _others(outcome: Outcome) -> Iterator[ResultRow]:

@@ -196,7 +196,7 @@ def _whole(title: str, sections: Sequence[Section], left_out: Sequence[str]) -> 
     paragraphs = [f"# {_line(title)}\n"] if title else []
     for section in sections:
         blocks = [text for text in map(_block, section.blocks) if text]
-        if blocks:
+        if blocks or not section.blocks:  # no heading of a picture that only the page shows
             paragraphs += [f"{'#' * section.level} {_line(section.title)}\n", *blocks]
     if left_out:
         note = "For its length this is in report.html alone:\n"

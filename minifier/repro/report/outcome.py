@@ -15,6 +15,7 @@ from typing import Any
 from minifier.capturing.script import find_module
 from minifier.data.case import BackendReference, BackendSource, Case, Level, TensorInput
 from minifier.data.case.files import MARK
+from minifier.data.case.graph import Node
 from minifier.data.case.inputs import source_names
 from minifier.data.case.serial import pack
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage
@@ -27,6 +28,7 @@ from minifier.repro.emit.repro import Repro
 from minifier.repro.verify import Verification
 
 VERSION = 1
+ORIGINS, PLACE = "origins", "place"  # fields of result.json
 
 
 class Status(str, Enum):
@@ -209,6 +211,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         },
         "verified": {"runs": runs, "same": agreeing, "control": _CONTROL[outcome.passes_in_eager]},
         "one_minimal": bool(summary is not None and summary.one_minimal),
+        ORIGINS: [_origin(node) for node in outcome.minimal.graph.ops] if outcome.minimal is not None else [],
         "calls_ahead": len(outcome.minimal.others) if outcome.minimal is not None else 0,
         "backend_fallbacks": list(outcome.backend_fallbacks),
         "unsupported": list(outcome.unsupported),
@@ -228,13 +231,20 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def _origin(node: Node) -> dict[str, str]:
+    """Return where an op comes from: file and line, the class around it and its path in the model."""
+    name, path = node.module
+    return {"op": node.target, PLACE: node.place, "class": name, "module": path}
+
+
 def _explained(summary: Summary) -> dict[str, Any] | None:
-    if not (summary.explained or summary.workarounds):
+    if not (summary.explained or summary.workarounds or summary.uncompiled):
         return None
     probes = [{"changed": change, "result": result} for change, result in summary.explained]
     return {
         "part": summary.part or None,
         "workarounds": list(summary.workarounds),
+        "uncompiled": summary.uncompiled or None,
         "probes": probes,
         "artifacts": list(summary.artifacts),
     }

@@ -15,7 +15,7 @@ from minifier.data.failure.normalise import headline
 from minifier.errors import said_of_trace
 from minifier.process.distributions import imported_beside_torch
 from minifier.process.progress import counted
-from minifier.reduction.summary import KEPT, WITHOUT
+from minifier.reduction.summary import KEPT, WITHOUT, Summary
 from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.repro.report.history import Probed, steps_of
 from minifier.repro.report.inline import code
@@ -38,6 +38,7 @@ from minifier.repro.report.privacy import without_private_paths
 
 _MOST_DRAWN = 60  # nodes; a larger graph is not drawn
 _MOST_KINDS = 24
+_MAX_PLACES = 3  # in the model
 _REACHED = {
     BackendSource.REGISTERED: "registered by name",
     BackendSource.ENTRY_POINT: "an entry point of the group torch_dynamo_backends",
@@ -54,13 +55,14 @@ def report_of(outcome: Outcome, history: Sequence[Probed] = ()) -> Report:
         title_of(outcome.minimal or outcome.case),
         (
             *sections_of("Describe the bug", Text(sentence_of(outcome)), *_course(outcome)),
+            *_repro(outcome),
+            *both_errors(outcome),
+            Section("Analysis", ()),
             *_explained(outcome),
             *_what_fails(outcome),
             *_needs(outcome),
             *_nearest(outcome),
             *_divergent_ops(outcome),
-            *_repro(outcome),
-            *both_errors(outcome),
             *_reduced_graph(outcome),
             *_how(outcome, history),
             *_met(outcome),
@@ -76,8 +78,23 @@ def _course(outcome: Outcome) -> Iterable[Block]:
     if case.rate < 1:
         yield Text(f"It is flaky: it shows in about {case.rate:.0%} of all attempts.")
     yield Text(_minimality(outcome))
+    if places := _places_in_model(case):
+        yield Text(f"In the model: {places}.")
+    if outcome.summary is not None:
+        yield from _conclusions(outcome.summary)
     for sentence in outcome.unsupported:
         yield Text(f"Unsupported: {sentence}.")
+
+
+def _places_in_model(case: Case) -> str:
+    """Return the modules of the remaining ops; "" if none is in a module."""
+    places = []
+    for node in case.graph.ops:
+        name, path = node.module
+        if name:
+            places.append(f"{code(node.short_target)} in {code(name)}{f' ({code(path)})' if path else ''}")
+    more = len(places) - _MAX_PLACES
+    return ", ".join(places[:_MAX_PLACES]) + (f", and {counted(more, 'op')} more" if more > 0 else "")
 
 
 def _minimality(outcome: Outcome) -> str:
@@ -121,20 +138,29 @@ def _what_fails(outcome: Outcome) -> Iterable[Section]:
     return sections_of("The backend", compared, _reference(case), level=3, weight=1)
 
 
+def _conclusions(summary: Summary) -> Iterable[Block]:
+    """Say what of the compiler is at fault, and what avoids the failure."""
+    if summary.part:
+        yield Text(f"At fault: {summary.part}. Without it, the reduced program does not fail.")
+    if summary.workarounds:
+        yield Text("With each of these changes alone, the repro ran without the failure in a fresh interpreter:")
+        yield Items(tuple(map(_avoiding, summary.workarounds)))
+    if summary.uncompiled:
+        yield Text(
+            f"With {code(summary.uncompiled)} ahead of the first compiled call, the script itself ran to its end, and "
+            "no call of the backend failed. These modules are not compiled then."
+        )
+
+
 def _explained(outcome: Outcome) -> Iterable[Section]:
-    """Say what of the compiler is at fault, how to avoid it, and list the probes that tell."""
+    """List the probes that tell what of the compiler is at fault, and the files with what it made."""
     summary = outcome.summary
-    if summary is None or not (summary.explained or summary.workarounds):
+    if summary is None:
         return ()
-    part = Text(f"At fault: {summary.part}. Without it, the reduced program does not fail.") if summary.part else None
-    lines = Items(tuple(map(_avoiding, summary.workarounds))) if summary.workarounds else None
-    avoids = Text("With each of these changes alone, the repro ran without the failure in a fresh interpreter:")
     rows = tuple((_changed(change), result) for change, result in summary.explained)
-    title = f"{counted(len(rows), 'probe')} of the reduced program, one for each change"
-    table = Folded(title, (Table(("change", "the program"), rows),)) if rows else None
+    table = Table(("change", "the reduced program"), rows) if rows else None
     made = Text(f"What compilers got and made of the reduced program: {_listed(summary.artifacts)}.")
-    blocks = (part, avoids if lines else None, lines, made if summary.artifacts else None, table)
-    return sections_of("What is at fault", *blocks, level=3, weight=1)
+    return sections_of("What is at fault", table, made if summary.artifacts else None, level=3, weight=1)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -46,7 +46,7 @@ from minifier.repro.report.markdown import (
     page,
     sections_of,
 )
-from minifier.repro.report.outcome import Outcome, result_data
+from minifier.repro.report.outcome import ORIGINS, PLACE, Outcome, result_data
 from minifier.repro.report.privacy import (
     Ownership,
     changed_strings,
@@ -399,11 +399,13 @@ def artifact_entries(folder: Path, owned: Ownership, redactor: Redactor) -> Iter
 
 
 def with_mark(result: str, folder: Path, program: bytes) -> str:
-    """Return result.json with the mark of the bundle's repro, which has no private paths.
+    """Return result.json without places in the script, with the mark of the bundle's repro without private paths.
 
     There is none if the folder's repro has no mark: whoever lists a stranger's folder must not vouch for it.
     """
     data, path = json.loads(result), folder / "repro.py"
     is_own = is_own_repro(data, path.read_bytes() if path.exists() else b"")
     data[MARK] = (mark_of_repro(program) or None) if is_own else None
+    for origin in data[ORIGINS]:
+        del origin[PLACE]  # the script's file and line stay here, as in graph.json
     return json.dumps(data, indent=1)
