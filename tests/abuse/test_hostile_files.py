@@ -3,6 +3,7 @@
 import ast
 import io
 import json
+import os
 import pickle
 import random
 import struct
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 from case_samples import small_case
 from case_text import case_of
+from damage import CANARY, Opens, damaged
+from layers import SOAK
 
 from minifier.data.case import State
 from minifier.data.case.serial import pack
@@ -25,38 +28,7 @@ from minifier.repro.emit.repro import forms_for, write_repro
 
 pytestmark = pytest.mark.timeout(120)
 
-ROUNDS = 200
-CANARY = "canary_of_a_case"  # a module that leaves a file behind when it is imported
-VALUES = [
-    None, True, -1, 2**70, 10**400, 1e308, float("nan"), "", "../../etc/passwd", "\0", "\ud800", "x" * 10_000,
-    [], {}, [[]], {"is": "Case"}, {"float": "much"}, {"tuple": {"a": 1}}, {"slice": [1, 2, 3, 4]}, {"dtype": "no such"},
-    "s0**s0**s0", "2**9**9**9", "while True: pass", "torch.no_such", "operator.setitem", "class",
-    f"import {CANARY}", f"{CANARY}:thing", f"__import__('{CANARY}')", {"object": f"{CANARY}:x"},
-    {"made": [f"__import__('{CANARY}')", [f"import {CANARY}"], []]},
-]  # fmt: skip
-
-
-def places(value, path=()):
-    """Every place in a JSON value."""
-    yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        yield from places(item, (*path, key))
-
-
-def changed(value, path, new):
-    if not path:
-        return new
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[path[0]] = changed(value[path[0]], path[1:], new)
-    return copy
-
-
-class Opens:
-    """What a pickle may do."""
-
-    def __reduce__(self):
-        return open, (str(Path.home() / "taken-over"), "w")
+ROUNDS, SOAK_ROUNDS = 200, 1700  # of each Case
 
 
 def read_and_write(folder):
@@ -93,34 +65,33 @@ def saved_cases():
     )
 
 
+@pytest.mark.parametrize(
+    ("rounds", "seed"),
+    [
+        (ROUNDS, "3"),
+        pytest.param(SOAK_ROUNDS, os.environ.get("DAMAGE_SEED") or str(random.randrange(10**6)), marks=SOAK),
+    ],
+    ids=["sample", "many"],
+)
 @pytest.mark.parametrize("case", list(saved_cases()), ids=["small", "branches", "definitions"])
-def test_damaged_case_folders(tmp_path, monkeypatch, case):
+def test_damaged_case_folders(tmp_path, monkeypatch, record_property, case, rounds, seed):
+    """The seed of the many is drawn and printed; DAMAGE_SEED gives it."""
     folder, singing = tmp_path / "case", tmp_path / "singing"
     (tmp_path / f"{CANARY}.py").write_text(f"open({str(singing)!r}, 'w').close()\nthing = x = print\n")
     monkeypatch.syspath_prepend(tmp_path)
     save(case, folder)
     sound = {name: json.loads((folder / name).read_text()) for name in (CASE, GRAPH)}
-    chance = random.Random(3)
+    record_property("printed", f"damaged cases, seed {seed}")
+    chance = random.Random(seed)
     refused = 0
-    for number in range(ROUNDS):
+    for number in range(rounds):
         name = chance.choice([CASE, GRAPH])
         text = json.dumps(sound[name])
-        kind = number % 8
-        if kind == 0:
-            data = text[: chance.randrange(len(text))].encode()
-        elif kind == 1:
-            data = bytearray(text.encode())
-            for _ in range(3):
-                data[chance.randrange(len(data))] = chance.randrange(256)
-        elif kind == 2:
-            data = chance.choice([pickle.dumps(Opens()), b"[" * 100_000, b"", text.encode("utf-16")])
-        else:
-            place = chance.choice(list(places(sound[name])))
-            data = json.dumps(changed(sound[name], place, chance.choice(VALUES))).encode()
-        (folder / name).write_bytes(bytes(data))
+        data = damaged(text, chance, number % 8)
+        (folder / name).write_bytes(data)
         refused += not read_and_write(folder)
         (folder / name).write_text(text)
-    assert ROUNDS / 3 < refused < ROUNDS and read_and_write(folder)
+    assert rounds / 3 < refused < rounds and read_and_write(folder)
     assert not singing.exists() and not (Path.home() / "taken-over").exists()
 
 

@@ -79,13 +79,8 @@ def _constant(constant: Constant) -> None:
 
 
 _IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul")
-_MIN_ARGUMENTS = {
-    **{f"operator.i{name}": 2 for name in _IN_PLACE},
-    "operator.getitem": 2,
-    "operator.setitem": 3,
-    AUTOGRAD_FUNCTION: 2,
-    REGION: 2,
-}
+_OPERATORS = {**{f"operator.i{name}": 2 for name in _IN_PLACE}, "operator.getitem": 2, "operator.setitem": 3}
+_MIN_ARGUMENTS = {**_OPERATORS, AUTOGRAD_FUNCTION: 2, REGION: 2}
 
 
 def _node(node: Node) -> None:
@@ -96,7 +91,8 @@ def _node(node: Node) -> None:
     except ValueError as error:
         raise within(".target", error) from None
     least = 1 if node.op == "output" else _MIN_ARGUMENTS.get(node.target, 0)
-    if len(node.args) < least or (node.op == "output" and len(node.args) > 1):
+    is_exact = node.op == "output" or node.target in _OPERATORS
+    if len(node.args) < least or (is_exact and len(node.args) > least):
         raise Defect(f"expected {least} arguments of {node.target}, found {len(node.args)}", ".args")
     if node.target in (AUTOGRAD_FUNCTION, REGION) and not isinstance(node.args[0], Ref):
         raise Defect("expected a subgraph", ".args[0]")
@@ -252,8 +248,8 @@ FIELDS: dict[type, dict[str, Check]] = {
     State: {
         "autocast": each(fields(texts.device, texts.dtype)),
         "default_dtype": texts.dtype,
-        "config": each(fields(string(texts.dotted), string(texts.dotted), anything)),
-        "switches": each(fields(texts.dotted, plain)),
+        "config": each(fields(string(texts.attributes), string(texts.attributes), anything)),
+        "switches": each(fields(texts.attributes, plain)),
         "environment": each(fields(texts.variable, texts.text)),
         "skipped": each(texts.text),
     },

@@ -81,6 +81,12 @@ def dotted(value: str) -> None:
         _refuse("a dotted name", value)
 
 
+def attributes(value: str) -> None:
+    """Raise ValueError unless the text is identifiers with dots between them, none of them a keyword."""
+    if not all(map(is_identifier, value.split("."))):
+        _refuse("a dotted name", value)
+
+
 def item_path(value: str) -> None:
     """Raise ValueError unless the text is the path of a submodule or parameter: `layers.0.weight`."""
     if len(value) > MAX_NAME_CHARACTERS or not _ITEM.fullmatch(value):
@@ -91,7 +97,7 @@ def item_path(value: str) -> None:
 def import_path(value: str) -> None:
     """Raise ValueError unless the text is `package.name`, `module:qualname` or `__main__:expression`."""
     module, colon, rest = value.partition(":")
-    dotted(module)
+    (attributes if colon else dotted)(module)
     if module == "__main__" and colon:
         expression(rest)
     elif colon:

@@ -98,17 +98,18 @@ def _raised(outcome: Outcome) -> Iterator[ResultRow]:
 
 
 def _where(outcome: Outcome) -> Iterator[ResultRow]:
-    """Yield the places of the remaining ops, else the line that led to the backend call."""
+    """Yield the places of the remaining ops; the line that led to the backend call, for ops of torch's own modules."""
     ops = outcome.minimal.graph.ops if outcome.minimal is not None else ()
-    places = list(dict.fromkeys(node.place + in_module(node) for node in ops if node.place))
+    line, name = outcome.case.script.line, outcome.case.script.name
+    call = f"the call in line {line} of {name}" if line else ""
+    found = [f"{node.place or call}{_in_module(node)}" for node in ops if node.place or (call and node.modules)]
+    places = list(dict.fromkeys(found or filter(None, [call])))
     if places:
         more = f" and {counted(len(places) - _MAX_PLACES, 'place')} more" if len(places) > _MAX_PLACES else ""
         yield ResultRow("where", ", ".join(places[:_MAX_PLACES]) + more)
-    elif outcome.case.script.line:
-        yield ResultRow("where", f"the call in line {outcome.case.script.line} of {outcome.case.script.name}")
 
 
-def in_module(node: Node) -> str:
+def _in_module(node: Node) -> str:
     """Return ` in Block (layers.3)`; "" outside of modules."""
     name, path = node.module
     return f" in {name} ({path})" if path else f" in {name}" if name else ""

@@ -394,7 +394,8 @@ def artifact_entries(folder: Path, owned: Ownership, redactor: Redactor) -> Iter
     """Return the entries with what the compiler made of the reduced Case, without what is private."""
     for path in sorted((folder / ARTIFACTS).glob("*")):
         name = f"{ARTIFACTS}/{path.name}"
-        text = shareable(redactor.marked(read_text(path)), owned)
+        text = read_text(path, errors="replace")
+        text = shareable(redactor.marked(text), owned)
         yield BundleEntry.of(name, redactor.clean(name, text))
 
 
