@@ -20,7 +20,7 @@ DECLARED = [i for i in interfaces.interfaces() if i.places[0].startswith("torch"
 # Interfaces that came with a later release than the oldest supported one: until then, what they give is lost.
 SINCE = {
     "torch.utils._python_dispatch:TorchDispatchMode.supports_higher_order_operators": (2, 9),
-    "torch._C._dynamo.eval_frame:_CacheEntry.backend": (2, 9),
+    "torch._C._dynamo.eval_frame:_CacheEntry.backend": (2, 10),
 }
 LOST = {place for place, release in SINCE.items() if release > TORCH}
 

@@ -186,38 +186,40 @@ COMPILE_PACKAGE = _path("torch._inductor", "aoti_compile_and_package")
 LOAD_PACKAGE = _path("torch._inductor", "aoti_load_package")
 
 # Configuration values.
+INDUCTOR_CONFIG = _module("torch._inductor.config")
 SET_BY_DYNAMIC = {
     _key("torch._dynamo.config", "assume_static_by_default"),
     _key("torch._dynamo.config", "automatic_dynamic_shapes"),
 }
-DETERMINISTIC = _key("torch._inductor.config", "deterministic", since=(2, 10))
+DETERMINISTIC = _key(INDUCTOR_CONFIG, "deterministic", since=(2, 10))
 # Settings that change inductor's checks of the machine.
-MACHINE_SETTINGS = {_key("torch._inductor.config", key) for key in ("cpp.vec_isa_ok", "cpp.cxx")}
+MACHINE_SETTINGS = {_key(INDUCTOR_CONFIG, key) for key in ("cpp.vec_isa_ok", "cpp.cxx")}
 
-# Settings under which inductor does less, or does it in another way: each may avoid one of its faults.
-AVOIDING: tuple[tuple[tuple[str, str], Any], ...] = tuple(
-    (_key("torch._inductor.config", key), value)
-    for key, value in (
-        ("pattern_matcher", False),
-        ("joint_graph_constant_folding", False),
-        ("cpp.simdlen", 1),
-        ("cpp.threads", 1),
-        ("max_fusion_size", 1),
-        ("epilogue_fusion", False),
-        ("inplace_buffers", False),
-        ("allow_buffer_reuse", False),
-        ("split_reductions", False),
-        ("layout_optimization", False),
-        ("comprehensive_padding", False),
-        ("emulate_precision_casts", True),
-        ("fallback_random", True),
-        ("freezing", False),
-        ("max_autotune", False),
+# Settings under which inductor does less, or does it in another way: each may avoid one of its faults. The phrase is
+# what of inductor does not take part then.
+AVOIDING: tuple[tuple[tuple[str, str], Any, str], ...] = tuple(
+    (_key(INDUCTOR_CONFIG, key), value, phrase)
+    for key, value, phrase in (
+        ("pattern_matcher", False, "inductor's pattern matcher"),
+        ("joint_graph_constant_folding", False, "inductor's constant folding"),
+        ("cpp.simdlen", 1, "inductor's vectorised C++ code"),
+        ("cpp.threads", 1, "inductor's C++ code for several threads"),
+        ("max_fusion_size", 1, "inductor's fusion of ops into one kernel"),
+        ("epilogue_fusion", False, "inductor's fusion of epilogues"),
+        ("inplace_buffers", False, "inductor's writes into the memory of an input of a kernel"),
+        ("allow_buffer_reuse", False, "inductor's reuse of memory"),
+        ("split_reductions", False, "inductor's split of reductions"),
+        ("layout_optimization", False, "inductor's change of layouts"),
+        ("comprehensive_padding", False, "inductor's padding"),
+        ("emulate_precision_casts", True, "inductor's fused code, which leaves out casts to a lower precision"),
+        ("fallback_random", True, "inductor's random numbers"),
+        ("freezing", False, "inductor's freezing of parameters"),
+        ("max_autotune", False, "inductor's choice among kernels"),
     )
 )
 # Inductor writes into this folder what it makes of a graph.
-DUMPS, DUMP_FOLDER = (_key("torch._inductor.config", key) for key in ("trace.enabled", "trace.debug_dir"))
-DISABLED_PASSES = _key("torch._inductor.config", "disabled_passes", since=(2, 10))
+DUMPS, DUMP_FOLDER = (_key(INDUCTOR_CONFIG, key) for key in ("trace.enabled", "trace.debug_dir"))
+DISABLED_PASSES = _key(INDUCTOR_CONFIG, "disabled_passes", since=(2, 10))
 # Attributes of objects, and other texts.
 WRAPPED_BACKEND = _text("torch._dynamo.eval_frame", "_torchdynamo_orig_backend", since=(2, 9))
 WRAPPED_CALLABLE = _text("torch._dynamo.eval_frame", "_torchdynamo_orig_callable", until=(2, 8))

@@ -26,7 +26,7 @@ from minifier.flow.reduce_in_child import in_child
 from minifier.flow.repro_search import search_for, stopped_if_interrupted
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.progress import SILENT, Display, Phase, Progress
-from minifier.reduction.explain import Explanation, explain, with_setting, without_setting
+from minifier.reduction.explain import OWN_PASS, Explanation, explain, with_setting, without_setting
 from minifier.reduction.passes.state import without_option
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
 from minifier.reduction.summary import WITHOUT, Summary
@@ -93,7 +93,12 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
         run.ui.say(f"not known what is at fault: {error or 'interrupted'}")
         return summary
     summary = replace(
-        summary, explained=explanation.answers, part=explanation.part, workarounds=(), artifacts=explanation.artifacts
+        summary,
+        explained=explanation.answers,
+        part=explanation.part,
+        reason=explanation.reason,
+        workarounds=(),
+        artifacts=explanation.artifacts,
     )
     changes = [(f"{WITHOUT}{setting_statement(each)}", without_setting(case, each)) for each in case.state.config]
     given = case.backend.options or {}
@@ -105,6 +110,10 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
                 break
             if _passes(attempt, changed, result.repro):
                 summary = replace(summary, workarounds=(*summary.workarounds, change))
+        own = next((each.removeprefix(WITHOUT) for each in summary.workarounds if each.startswith(WITHOUT)), "")
+        if own and OWN_PASS not in summary.part:
+            what = f"what the program's own {own} switches on"
+            summary = replace(summary, part=what, reason="Without it, the repro does not fail.")
         if not summary.workarounds:
             summary = replace(summary, uncompiled=_uncompiled(attempt, seconds))
     return summary

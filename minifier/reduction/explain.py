@@ -41,6 +41,8 @@ from minifier.torch_side.torch_private import (
     choose_compilers,
     config_values,
     has_config,
+    name_of_compiler,
+    uncompiled,
 )
 
 Setting = tuple[str, str, Any]  # module, key, value of a configuration value
@@ -57,17 +59,23 @@ _PARTS = {
     BACKWARD: "the backend's compiler of backward graphs",
     INFERENCE: "the backend's compiler of graphs for inference",
 }
-_NOT_OF_INDUCTOR = {"decomposition", FORWARD, BACKWARD, INFERENCE}
+_COMPILERS = {FORWARD, BACKWARD, INFERENCE}
+_NOT_OF_INDUCTOR = {"decomposition", *_COMPILERS}
 _OF_OPS = {
     "decomposition": "the decomposition of {}",
     "lowerings": "inductor's lowering of {}, or the code made from it",
 }
 _OWN = "_custom_"  # in the names of the settings that hold a user's passes, which are the names of these passes
+OWN_PASS = "the program's own pass"
 _OVERLOAD = re.compile(r"<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
+_PHRASES = {(*place, value): phrase for place, value, phrase in AVOIDING}
 _PASSES = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes")
-# Files of an inductor graph's dump, and the graphs of compilers. What else there is repeats these.
+# Parts whose application says more than a setting does. Without a lowering, other code around that op is made, too.
+_NAMED = {"decomposition", *_PASSES}
+# The graphs of compilers, as each gets it and as it changes it, and files of an inductor graph's dump: what else there
+# is repeats these.
 _DUMPED = ("aot-*.py", "fx_graph_transformed.py", "ir_post_fusion.txt", "output_code.py")
-_MAX_DUMP_BYTES = 2**20
+_MAX_DUMP_CHARACTERS = 2**20
 _UNCHANGED = "the program as it is"
 _APPLIED = "applied "  # begins the key of a fact that a probe tells
 _ANSWERS = {
@@ -83,12 +91,14 @@ _ANSWERS = {
 class Explanation:
     """The answers of the probes of a Case, as (change, result), and the conclusions.
 
-    `part` is a phrase for the application at fault, "" if none is known. With one of `avoiding` the failure is gone.
+    `part` is a phrase for what is at fault, "" if nothing is known; `reason` a sentence with the probe that tells so.
+    With one of `avoiding` the failure is gone.
     `artifacts` are the names of the files that were written.
     """
 
     answers: tuple[tuple[str, str], ...] = ()
     part: str = ""
+    reason: str = ""
     avoiding: tuple[Setting, ...] = ()
     artifacts: tuple[str, ...] = ()
 
@@ -107,11 +117,21 @@ class _Application:
         """Return `inductor's lowering of relu, or the code made from it`, or a pass's name with its place among all."""
         if not self.name:
             return _PARTS[self.part]
+        if self.part in _COMPILERS:
+            return f"{_PARTS[self.part]}, {self.name}"
         if self.part in _OF_OPS:
-            return _OF_OPS[self.part].format(self.name)
+            which = f"{self.name}, number {self.number} of {self.total}" if self.total > 1 else self.name
+            return _OF_OPS[self.part].format(which)
         if _OWN in self.name:
-            return f"the program's own pass, {DISABLED_PASSES[0]}.{self.name}"
+            return f"{OWN_PASS}, {DISABLED_PASSES[0]}.{self.name}"
         return f"the pass {self.name}, number {self.number} of {self.total} of {_PARTS[self.part]}"
+
+    @property
+    def reason(self) -> str:
+        """Return what was measured of it."""
+        if self.number == 1:
+            return "Without it, the reduced program does not fail."
+        return f"The reduced program fails with it, and not with the {self.number - 1} before it alone."
 
 
 def with_setting(case: Case, setting: Setting) -> Case:
@@ -154,6 +174,11 @@ class _LimitedProber(LocalProber):
         super().__init__(prepared, scratch)
         self.applied: dict[str, list[str]] = {}
 
+    def _dump(self, name: str, gm: torch.fx.GraphModule) -> None:
+        if self.dumps is not None:
+            text = gm.print_readable(print_output=False)
+            (self.dumps / f"{name}.py").write_text(text, encoding="utf-8")
+
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         """Return how each candidate ended; stages after `until` may be left out."""
 
@@ -165,14 +190,17 @@ class _LimitedProber(LocalProber):
                 counts[part] += 1
                 return part == self.part and counts[part] > self.limit
 
-            def is_compiler_left_out(part: str, gm: torch.fx.GraphModule) -> bool:
-                if self.dumps is not None:
-                    graph = gm.print_readable(print_output=False)
-                    (self.dumps / f"{part}-{counts[part] + 1}.py").write_text(graph, encoding="utf-8")
-                return is_left_out(part, "")
+            def compiled(part: str, compiler: Any, gm: torch.fx.GraphModule, call: Callable[[], Any]) -> Any:
+                name = f"{part}-{counts[part] + 1}"
+                self._dump(name, gm)
+                if is_left_out(part, name_of_compiler(compiler)):
+                    return uncompiled(gm)
+                result = call()
+                self._dump(f"{name}.changed", gm)
+                return result
 
             choose_applications(is_left_out)
-            choose_compilers(is_compiler_left_out)
+            choose_compilers(compiled)
             return evaluate(self.prepared, case, until)
 
         jobs = [functools.partial(job, case) for case in cases]
@@ -222,8 +250,12 @@ class _Explainer:
             self.runner.journal.close(finished=True)
             shutil.rmtree(self.runner.scratch, ignore_errors=True)
             shutil.rmtree(self.folder, ignore_errors=True)
-        phrase = at_fault.phrase if at_fault is not None else ""
-        return Explanation(tuple(self.answers), phrase, tuple(avoiding), artifacts)
+        part, reason = (at_fault.phrase, at_fault.reason) if at_fault is not None else ("", "")
+        phrases = [_PHRASES[setting] for setting in avoiding if setting in _PHRASES]
+        if phrases and (at_fault is None or at_fault.part not in _NAMED):
+            line = setting_statement(next(setting for setting in avoiding if setting in _PHRASES))
+            part, reason = phrases[0], f"With {line} the reduced program does not fail."
+        return Explanation(tuple(self.answers), part, reason, tuple(avoiding), artifacts)
 
     def _asked(self, changes: Sequence[str], cases: Sequence[Case]) -> list[Verdict]:
         """Probe the Cases, with these changes in words, at once; raise _TimeIsUp if there is no time left."""
@@ -246,14 +278,15 @@ class _Explainer:
             case = with_setting(case, (*place, value)) if has_config(*place) else case
         self._asked([_UNCHANGED], [case])
         self.prober.dumps = None
-        names = {}
-        for path in sorted(each for name in _DUMPED for each in dumps.rglob(name)):
-            if 0 < path.stat().st_size <= _MAX_DUMP_BYTES:
-                names[path] = path.name if path.parent == dumps else f"{path.parent.name}.{path.name}"
+        texts: dict[str, str] = {}
+        for path in sorted((each for name in _DUMPED for each in dumps.rglob(name)), key=lambda path: path.stem):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if 0 < len(text) <= _MAX_DUMP_CHARACTERS and text not in texts.values():
+                texts[path.name if path.parent == dumps else f"{path.parent.name}.{path.name}"] = text
         self.artifacts.mkdir(exist_ok=True)
-        for path, name in names.items():
-            shutil.copyfile(path, self.artifacts / name)
-        return tuple(names.values())
+        for name, text in texts.items():
+            (self.artifacts / name).write_text(text, encoding="utf-8")
+        return tuple(texts)
 
     def _limited(self, part: str, limit: int, total: int) -> Verdict:
         """Probe the Case with the first applications of a part."""
@@ -284,7 +317,8 @@ class _Explainer:
     def _avoiding(self, at_fault: _Application | None) -> Iterator[Setting]:
         """Yield the settings with which the Case passes, that of the pass at fault first."""
         named = [(DISABLED_PASSES, at_fault.name)] if at_fault is not None and at_fault.part in _PASSES else []
-        known = [(place, value) for place, value in (*named, *AVOIDING) if has_config(*place)]
+        table = [(place, value) for place, value, _ in AVOIDING]
+        known = [(place, value) for place, value in (*named, *table) if has_config(*place)]
         now = config_values() | {(module, key): value for module, key, value in self.case.state.config}
         settings = [(*place, value) for place, value in known if now[place] != value]
         at_once = max(1, min(cores(), 2)) if self.case.is_on_host else 1

@@ -270,14 +270,13 @@ class Guilt(Enum):
 
 
 _SENTENCES = {
-    Guilt.PROVED: "with eager's values in the places of what the reduced graph's ops compute, the failure of the whole "
-    "graph is gone",
+    Guilt.PROVED: "if eager computes the remaining ops in the whole graph, its failure is gone",
     Guilt.SHARED: "the whole graph fails at more than this: its failure is gone only with eager's "
     "values for {others} too",
     Guilt.NONE: "the reduced graph's ops are wrong, but the results of the whole graph do not depend on that, but on "
     "{others}",
-    Guilt.DOUBTFUL: "with eager's values in the places of what the reduced graph's ops compute, the whole graph still "
-    "fails, and the ops at fault are not known",
+    Guilt.DOUBTFUL: "if eager computes the remaining ops in the whole graph, it still fails, and the ops at fault are "
+    "not known",
     Guilt.UNTESTED: "whether the reduced graph's ops make the results of the whole graph wrong could not be tested",
 }
 

@@ -33,7 +33,8 @@ class Summary:
 
     `divergent` are the ops whose compiled results differ from eager's, each with the difference.
     `explained` are (change, result) of the probes that tell what is at fault. `part` is a phrase for the part of the
-    compiler at fault, and `workarounds` are changes that avoid the failure, verified (`reduction/explain.py`).
+    compiler at fault, `reason` a sentence with the probe that tells it, and `workarounds` are changes that avoid the
+    failure, verified (`reduction/explain.py`).
     `uncompiled` is a statement with which the script itself ran to its end without a failing call.
     `artifacts` are the names of files with what the compiler made of the minimal Case.
     `unanswered` is the number of candidates that gave no answer, however often they were asked. Of the candidates that
@@ -62,6 +63,7 @@ class Summary:
     backends: tuple[tuple[str, str], ...] = ()
     explained: tuple[tuple[str, str], ...] = ()
     part: str = ""
+    reason: str = ""
     workarounds: tuple[str, ...] = ()
     uncompiled: str = ""
     artifacts: tuple[str, ...] = ()

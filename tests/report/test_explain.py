@@ -124,9 +124,11 @@ def test_a_decomposition_of_a_backend_is_at_fault(project):
 def test_a_compiler_of_a_backend_is_at_fault_and_its_graphs_are_kept(project):
     done = project.run(COMPILER, **ASKS)
     explained = done.result["explained"]
-    assert explained["part"] == "the backend's compiler of backward graphs", explained
-    assert explained["artifacts"] == ["aot-backward-1.py", "aot-forward-1.py"]
-    assert "torch.ops.aten.neg.default" in (project.out / "artifacts" / "aot-backward-1.py").read_text()
+    assert explained["part"] == "the backend's compiler of backward graphs, backward", explained
+    names = ["aot-backward-1.py", "aot-backward-1.changed.py", "aot-forward-1.py"]
+    assert explained["artifacts"] == names, "each graph as its compiler gets it, and as it changes it"
+    got, changed, _ = ((project.out / "artifacts" / name).read_text() for name in names)
+    assert "torch.ops.aten.neg.default" in got and "torch.ops.aten.abs.default" in changed
     with zipfile.ZipFile(project.out / "bundle.zip") as bundle:
         assert {f"artifacts/{name}" for name in explained["artifacts"]} <= {*bundle.namelist()}
     project.minify("reduce", project.out, "--no-explain")
@@ -136,13 +138,14 @@ def test_a_compiler_of_a_backend_is_at_fault_and_its_graphs_are_kept(project):
 def test_an_option_of_a_backend_is_left_out(project):
     explained = project.run(OPTION, **ASKS).result["explained"]
     assert explained["workarounds"] == ["without options={'fast_tanh': True}"]
+    assert explained["part"] == "what the program's own options={'fast_tanh': True} switches on"
 
 
 def test_a_module_is_excluded_from_compilation_if_the_script_runs_then(project):
     done = project.run(MODULES.replace("FULL", "False"), **ASKS)
     line = "Act.forward = torch.compiler.disable(Act.forward)"
     assert done.result["explained"]["uncompiled"] == line
-    assert f"avoid     {line}" in done.stderr + done.stdout
+    assert f"avoid     {line}  # tested on the script" in done.stderr + done.stdout
     (origin,) = done.result["origins"]
     assert (origin["place"], origin["class"], origin["module"]) == ("failing.py:6", "Act", "0.act")
     assert "In the model: `tanh` in `Act` (`0.act`)." in (project.out / "report.md").read_text()

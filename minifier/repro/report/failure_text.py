@@ -218,7 +218,7 @@ def both_errors(outcome: Outcome) -> Iterable[Section]:
     failure, public = outcome.failure, outcome.backend_files
     blocks: list[Block] = [Text(_verdict(outcome))]
     if failure.differences:
-        blocks += [_differences(failure), *_elements(outcome)]
+        blocks += [Text("Original:"), _differences(failure), *_elements(outcome)]
     else:
         blocks += [Text("Original:"), Code(_shown(failure.traceback or failure.message, public))]
     if written := (outcome.minimal or outcome.case).failure.written:

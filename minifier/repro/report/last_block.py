@@ -14,6 +14,7 @@ from minifier.data.failure.kinds import Aspect, Kind, Stage
 from minifier.data.failure.normalise import headline, shortened
 from minifier.errors import said_of_trace
 from minifier.process.progress import counted
+from minifier.reduction.summary import WITHOUT
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.repro.report.outcome import Outcome
@@ -102,7 +103,7 @@ def _where(outcome: Outcome) -> Iterator[ResultRow]:
     ops = outcome.minimal.graph.ops if outcome.minimal is not None else ()
     line, name = outcome.case.script.line, outcome.case.script.name
     call = f"the call in line {line} of {name}" if line else ""
-    found = [f"{node.place or call}{_in_module(node)}" for node in ops if node.place or (call and node.modules)]
+    found = [f"{node.place or f'{call},'}{_in_module(node)}" for node in ops if node.place or (call and node.modules)]
     places = list(dict.fromkeys(found or filter(None, [call])))
     if places:
         more = f" and {counted(len(places) - _MAX_PLACES, 'place')} more" if len(places) > _MAX_PLACES else ""
@@ -143,9 +144,12 @@ def _explained(outcome: Outcome) -> Iterator[ResultRow]:
     if outcome.summary is not None and outcome.summary.part:
         yield ResultRow("at fault", outcome.summary.part)
     if outcome.summary is not None and outcome.summary.workarounds:
-        yield ResultRow("avoid", outcome.summary.workarounds[0], verbatim=True)
+        change = outcome.summary.workarounds[0]
+        is_left_out = change.startswith(WITHOUT)
+        line = f"leave out {change.removeprefix(WITHOUT)}" if is_left_out else f"{change}  # tested on the repro"
+        yield ResultRow("avoid", line, verbatim=True)
     elif outcome.summary is not None and outcome.summary.uncompiled:
-        yield ResultRow("avoid", outcome.summary.uncompiled, verbatim=True)
+        yield ResultRow("avoid", f"{outcome.summary.uncompiled}  # tested on the script", verbatim=True)
 
 
 def _others(outcome: Outcome) -> Iterator[ResultRow]:

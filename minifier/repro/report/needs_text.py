@@ -130,7 +130,7 @@ def sentence_of_freedom(outcome: Outcome) -> str:
     if not free:
         return ""
     named = free[0] if len(free) == 1 else f"{', '.join(free[:-1])} and {free[-1]}"
-    return f"The {named} of all inputs were changed, and the failure stayed."
+    return f"The {named} of all inputs are others than in the script, and it fails with these."
 
 
 def sentence_of_calls_ahead(case: Case) -> str:

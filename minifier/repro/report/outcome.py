@@ -243,6 +243,7 @@ def _explained(summary: Summary) -> dict[str, Any] | None:
     probes = [{"changed": change, "result": result} for change, result in summary.explained]
     return {
         "part": summary.part or None,
+        "reason": summary.reason or None,
         "workarounds": list(summary.workarounds),
         "uncompiled": summary.uncompiled or None,
         "probes": probes,

@@ -12,6 +12,7 @@ from minifier.data.case import BackendSource, Case, Level
 from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.kinds import with_names
 from minifier.data.failure.normalise import headline
+from minifier.data.torch_names import INDUCTOR_CONFIG
 from minifier.errors import said_of_trace
 from minifier.process.distributions import imported_beside_torch
 from minifier.process.progress import counted
@@ -38,6 +39,7 @@ from minifier.repro.report.privacy import without_private_paths
 
 _MOST_DRAWN = 60  # nodes; a larger graph is not drawn
 _MOST_KINDS = 24
+_FAILS = "fails"  # the answer of a probe that shows the failure
 _MAX_PLACES = 3  # in the model
 _REACHED = {
     BackendSource.REGISTERED: "registered by name",
@@ -141,7 +143,7 @@ def _what_fails(outcome: Outcome) -> Iterable[Section]:
 def _conclusions(summary: Summary) -> Iterable[Block]:
     """Say what of the compiler is at fault, and what avoids the failure."""
     if summary.part:
-        yield Text(f"At fault: {summary.part}. Without it, the reduced program does not fail.")
+        yield Text(f"At fault: {summary.part}. {summary.reason}")
     if summary.workarounds:
         yield Text("With each of these changes alone, the repro ran without the failure in a fresh interpreter:")
         yield Items(tuple(map(_avoiding, summary.workarounds)))
@@ -157,9 +159,15 @@ def _explained(outcome: Outcome) -> Iterable[Section]:
     summary = outcome.summary
     if summary is None:
         return ()
-    rows = tuple((_changed(change), result) for change, result in summary.explained)
-    table = Table(("change", "the reduced program"), rows) if rows else None
-    made = Text(f"What compilers got and made of the reduced program: {_listed(summary.artifacts)}.")
+    settings = [change for change, result in summary.explained if _is_setting(change) and result == _FAILS]
+    rows = [(_changed(change), result) for change, result in summary.explained if change not in settings]
+    if settings:
+        names = [change.removeprefix(f"{INDUCTOR_CONFIG}.") for change in settings]
+        rows.append((f"each alone, of {code(INDUCTOR_CONFIG)}: {', '.join(map(code, names))}", _FAILS))
+    table = Table(("change", "the reduced program"), tuple(rows)) if rows else None
+    made = Text(
+        f"Graphs as AOTAutograd's compilers got and changed them, and inductor's code: {_listed(summary.artifacts)}."
+    )
     return sections_of("What is at fault", table, made if summary.artifacts else None, level=3, weight=1)
 
 
@@ -169,11 +177,15 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _avoiding(change: str) -> str:
-    return f"without {code(change.removeprefix(WITHOUT))}" if change.startswith(WITHOUT) else code(change)
+    return f"leave out {code(change.removeprefix(WITHOUT))}" if change.startswith(WITHOUT) else code(change)
+
+
+def _is_setting(change: str) -> bool:
+    return " = " in change
 
 
 def _changed(change: str) -> str:
-    return code(change) if " = " in change else change
+    return code(change) if _is_setting(change) else change
 
 
 def _reference(case: Case) -> Table:

@@ -17,8 +17,10 @@ from minifier.torch_side.torch_private.aot import (
     call_compiled,
     choose_compilers,
     copied_graph,
+    name_of_compiler,
     note_backward_passes,
     observe_aot_compilers,
+    uncompiled,
     with_aot_compiler,
     without_donated_buffers,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -133,20 +134,46 @@ def observe_aot_compilers(
     return ending_all(end, _CALL_COMPILED.replace(read_call, call_compiled_part), found_again)
 
 
-def choose_compilers(is_left_out: Callable[[str, torch.fx.GraphModule], bool]) -> None:
-    """Ask `is_left_out(part, graph_module)` before AOTAutograd calls a compiler in this process, from now on.
+def choose_compilers(choose: Callable[[str, Compiler, torch.fx.GraphModule, Call], Any]) -> None:
+    """Call `choose(part, compiler, graph_module, call)` for each call of a compiler in this process, from now on.
 
-    The graph of a compiler that is left out runs as it is. `part` is FORWARD, BACKWARD or INFERENCE.
+    It returns the compiled graph, the result of `call()` say. `part` is FORWARD, BACKWARD or INFERENCE.
     """
 
-    def compile_part(_token: Any, part: str, gm: torch.fx.GraphModule, _inputs: Sequence[Any], call: Call) -> Any:
-        if not is_left_out(part, gm):
-            return call()
-        from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
+    def chosen(part: str, compiler: Compiler) -> Compiler:
+        @functools.wraps(compiler, updated=())
+        def compile_part(gm: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+            return choose(part, compiler, gm, lambda: compiler(gm, *args, **kwargs))
 
-        return make_boxed_func(gm.forward)
+        return compile_part
 
-    observe_aot_compilers(lambda: None, compile_part)
+    replace_stages(
+        lambda forward, backward, go_on: go_on(chosen(FORWARD, forward), chosen(BACKWARD, backward)),
+        lambda compiler, go_on: go_on(chosen(INFERENCE, compiler)),
+    )
+
+
+def uncompiled(gm: torch.fx.GraphModule) -> Compiler:
+    """Return what a compiler may return to AOTAutograd: the graph runs as it is."""
+    from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
+
+    compiled: Compiler = make_boxed_func(gm.forward)
+    return compiled
+
+
+def name_of_compiler(compiler: Any) -> str:
+    """Return the name of the user's function that AOTAutograd calls as a compiler; "" if it is one of torch's.
+
+    `aot_autograd` hands on a function of its own, around the one for backward graphs.
+    """
+    while compiler is not None:
+        compiler = getattr(compiler, "func", None) or inspect.unwrap(compiler)  # a partial's function
+        if not str(getattr(compiler, "__module__", "")).startswith("torch."):
+            return str(getattr(compiler, "__qualname__", type(compiler).__qualname__)).rpartition(".")[2]
+        cells = getattr(compiler, "__closure__", None) or ()
+        inner = [cell.cell_contents for cell in cells if callable(cell.cell_contents)]
+        compiler = inner[0] if len(inner) == 1 else None
+    return ""
 
 
 def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:
