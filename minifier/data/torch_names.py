@@ -219,7 +219,7 @@ AVOIDING: tuple[tuple[tuple[str, str], Any, str], ...] = tuple(
 )
 # Inductor writes into this folder what it makes of a graph.
 DUMPS, DUMP_FOLDER = (_key(INDUCTOR_CONFIG, key) for key in ("trace.enabled", "trace.debug_dir"))
-DISABLED_PASSES = _key(INDUCTOR_CONFIG, "disabled_passes", since=(2, 10))
+DISABLED_PASSES = _key(INDUCTOR_CONFIG, "disabled_passes", since=(2, 11))
 # Attributes of objects, and other texts.
 WRAPPED_BACKEND = _text("torch._dynamo.eval_frame", "_torchdynamo_orig_backend", since=(2, 9))
 WRAPPED_CALLABLE = _text("torch._dynamo.eval_frame", "_torchdynamo_orig_callable", until=(2, 8))
