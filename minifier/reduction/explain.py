@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from minifier.data.case import Case
+from minifier.data.case.graph import without_lines
 from minifier.data.case.literals import setting_statement
 from minifier.data.failure import Stage, Verdict
 from minifier.data.settings import Settings
@@ -157,6 +158,11 @@ def explain(
     return _Explainer(case, settings, time.monotonic() + seconds, artifacts, show).explanation()
 
 
+def _without_lines(case: Case) -> Case:
+    before = (replace(call, graph=call.graph and without_lines(call.graph)) for call in case.before)
+    return replace(case, graph=without_lines(case.graph), before=tuple(before))
+
+
 class _TimeIsUp(Exception):
     pass
 
@@ -267,13 +273,14 @@ class _Explainer:
         return verdicts
 
     def _dumped(self, has_inductor: bool) -> tuple[str, ...]:
-        """Compile the Case once more, and keep what its compilers get and make, as far as they come; return the names.
+        """Compile the Case once more; return the names of the files with what its compilers get and make.
 
-        An inductor graph has a folder of its own, whose name becomes a part of the file's.
+        No line of the script is in it, as the files go into the bundle. An inductor graph has a folder of its own, whose
+        name becomes a part of the file's.
         """
         self.prober.dumps = dumps = self.folder / "dumps"
         dumps.mkdir()
-        case = self.case
+        case = _without_lines(self.case)
         for place, value in ((DUMPS, True), (DUMP_FOLDER, str(dumps))) if has_inductor else ():
             case = with_setting(case, (*place, value)) if has_config(*place) else case
         self._asked([_UNCHANGED], [case])

@@ -71,4 +71,5 @@ def test_each_command_reads_or_refuses(refusing, run, tmp_path, monkeypatch, rec
         assert done.code == 0 or done.stderr.strip(), what
         assert {path: text for path, text in tree(tmp_path).items() if not path.startswith("now/")} == beside, what
         refused += done.code != 0
+    record_property("printed", f"{refused} of {rounds} were refused")
     assert rounds / 4 < refused < rounds and not singing.exists()

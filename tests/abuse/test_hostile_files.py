@@ -91,6 +91,7 @@ def test_damaged_case_folders(tmp_path, monkeypatch, record_property, case, roun
         (folder / name).write_bytes(data)
         refused += not read_and_write(folder)
         (folder / name).write_text(text)
+    record_property("printed", f"{refused} of {rounds} were refused, the others written")
     assert rounds / 3 < refused < rounds and read_and_write(folder)
     assert not singing.exists() and not (Path.home() / "taken-over").exists()
 

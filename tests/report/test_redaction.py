@@ -93,6 +93,8 @@ def leaking(tmp_path, monkeypatch):
     save(case, tmp_path / "case")
     save(case, tmp_path / "minimal")
     (tmp_path / "repro.py").write_text(PROGRAM)
+    (tmp_path / "artifacts").mkdir()
+    (tmp_path / "artifacts" / "output_code.py").write_text(f"# of {message}\n")
     repro = Repro(PROGRAM, None)
     reason = f"it needs {TOKEN} <b>"
     return tmp_path, Outcome(Status.REDUCED, case, case, None, repro, None, reason, 1.0, 2.0, others=(message,))

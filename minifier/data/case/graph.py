@@ -173,6 +173,15 @@ def map_refs(value: Any, change: Callable[[Ref], Any]) -> Any:
     return map_leaves(value, lambda leaf: change(leaf) if isinstance(leaf, Ref) else leaf)
 
 
+def without_lines(graph: Graph) -> Graph:
+    """Return the graph without the user's lines of code and their places, in nested graphs too."""
+    modules = {
+        target: module if module.graph is None else replace(module, graph=without_lines(module.graph))
+        for target, module in graph.modules.items()
+    }
+    return replace(graph, nodes=tuple(replace(n, source="", place="") for n in graph.nodes), modules=modules)
+
+
 def with_leaves(graph: Graph, change: Callable[[Any], Any]) -> Graph:
     """Return the graph with each leaf of its ops' arguments changed, in nested graphs too.
 
