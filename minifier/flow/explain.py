@@ -15,7 +15,7 @@ from typing import Any
 
 from minifier.capturing.capture import passes_without
 from minifier.data.case import BackendReference, BackendSource, Case, Level
-from minifier.data.case.literals import setting_statement
+from minifier.data.case.literals import WITHOUT, setting_statement
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.failure import Kind, Stage
 from minifier.data.settings import Settings
@@ -29,7 +29,7 @@ from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.reduction.explain import OWN_PASS, Explanation, explain, with_setting, without_setting
 from minifier.reduction.passes.state import without_option
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
-from minifier.reduction.summary import WITHOUT, Summary
+from minifier.reduction.summary import Summary
 from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.report.outcome import Outcome
 from minifier.repro.report.write_reports import read_finished, write_reports

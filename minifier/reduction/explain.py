@@ -275,7 +275,7 @@ class _Explainer:
     def _dumped(self, has_inductor: bool) -> tuple[str, ...]:
         """Compile the Case once more; return the names of the files with what its compilers get and make.
 
-        No line of the script is in it, as the files go into the bundle. An inductor graph has a folder of its own, whose
+        No line of the script is in them, as they go into the bundle. An inductor graph has a folder of its own, whose
         name becomes a part of the file's.
         """
         self.prober.dumps = dumps = self.folder / "dumps"

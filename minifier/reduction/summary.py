@@ -18,7 +18,6 @@ from minifier.process.progress import counted
 from minifier.reduction.probe.evaluate import store_inputs
 from minifier.reduction.probe_runner import Other, ProbeRunner
 
-WITHOUT = "without "  # begins a change that leaves a line out
 KEPT = "left as it is, as the backend's own code: "  # begins a note that names functions
 
 

@@ -80,6 +80,9 @@ def imports_of(value: Any) -> list[str]:
     return [*(f"import {module}" for module in modules if module != "torch"), *of_objects]
 
 
+WITHOUT = "without "  # begins a change that leaves a line out
+
+
 def setting_statement(setting: tuple[str, str, Any]) -> str:
     """Return the line that makes a (module, key, value) setting: `torch._inductor.config.pattern_matcher = False`."""
     module, key, value = setting

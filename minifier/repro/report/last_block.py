@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from minifier.data.case.graph import Node
+from minifier.data.case.literals import WITHOUT
 from minifier.data.case.run_folder import shown_path
 from minifier.data.failure.frames import is_owned
 from minifier.data.failure.kinds import Aspect, Kind, Stage
 from minifier.data.failure.normalise import headline, shortened
 from minifier.errors import said_of_trace
 from minifier.process.progress import counted
-from minifier.reduction.summary import WITHOUT
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.repro.report.outcome import Outcome

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from minifier.data.case import BackendSource, Case, Level
+from minifier.data.case.literals import WITHOUT
 from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.kinds import with_names
 from minifier.data.failure.normalise import headline
@@ -16,7 +17,7 @@ from minifier.data.torch_names import INDUCTOR_CONFIG
 from minifier.errors import said_of_trace
 from minifier.process.distributions import imported_beside_torch
 from minifier.process.progress import counted
-from minifier.reduction.summary import KEPT, WITHOUT, Summary
+from minifier.reduction.summary import KEPT, Summary
 from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.repro.report.history import Probed, steps_of
 from minifier.repro.report.inline import code
