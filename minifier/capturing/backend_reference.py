@@ -61,7 +61,8 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> tuple[BackendRe
     packages = _top_packages(backend.imports)
     if not backend.distribution:
         distribution, version = _distribution(packages, asked)
-        backend = replace(backend, distribution=distribution, version=version)
+        if distribution != "torch" or backend.reach is not BackendSource.DEFINED:  # whose parts torch puts together
+            backend = replace(backend, distribution=distribution, version=version)
     if backend.reach is BackendSource.NONE:  # the script's own call may make it
         return backend, ""
     option_packages = _top_packages(imports_of(options))

@@ -25,6 +25,7 @@ from minifier.data.case import Case
 from minifier.data.case.graph import without_lines
 from minifier.data.case.literals import setting_statement
 from minifier.data.failure import Stage, Verdict
+from minifier.data.failure.normalise import shortened
 from minifier.data.settings import Settings
 from minifier.data.torch_names import AVOIDING, DISABLED_PASSES, DUMP_FOLDER, DUMPS
 from minifier.process.machine import cores
@@ -32,7 +33,7 @@ from minifier.process.progress import Phase, Progress
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed, tell
 from minifier.reduction.probe.evaluate import evaluate
 from minifier.reduction.probe.prepared_case import PreparedCase, prepare_case
-from minifier.reduction.probe.verdicts import LocalProber
+from minifier.reduction.probe.verdicts import Judged, LocalProber
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.torch_side.torch_private import (
     BACKWARD,
@@ -77,6 +78,7 @@ _NAMED = {"decomposition", *_PASSES}
 # is repeats these.
 _DUMPED = ("aot-*.py", "fx_graph_transformed.py", "ir_post_fusion.txt", "output_code.py")
 _MAX_DUMP_CHARACTERS = 2**20
+_MAX_OTHER_CHARACTERS = 160  # of another failure
 _UNCHANGED = "the program as it is"
 _APPLIED = "applied "  # begins the key of a fact that a probe tells
 _ANSWERS = {
@@ -161,6 +163,14 @@ def explain(
 def _without_lines(case: Case) -> Case:
     before = (replace(call, graph=call.graph and without_lines(call.graph)) for call in case.before)
     return replace(case, graph=without_lines(case.graph), before=tuple(before))
+
+
+def _said(judged: Judged) -> str:
+    """Return the answer of a probe in words, with the other failure if it was one."""
+    said = _ANSWERS[judged.verdict]
+    if judged.verdict is not Verdict.OTHER or judged.failure is None:
+        return said
+    return f"{said}: {shortened(judged.failure.line, _MAX_OTHER_CHARACTERS)}"
 
 
 class _TimeIsUp(Exception):
@@ -268,9 +278,9 @@ class _Explainer:
         if time.monotonic() > self.deadline:
             raise _TimeIsUp
         self.show(Progress(Phase.EXPLAINING, step=changes[0], probes=self.runner.total))
-        verdicts = [judged.verdict for judged in self.runner.probe(cases)]
-        self.answers += [(each, _ANSWERS[v]) for each, v in zip(changes, verdicts, strict=True) if each != _UNCHANGED]
-        return verdicts
+        answers = self.runner.probe(cases)
+        self.answers += [(each, _said(a)) for each, a in zip(changes, answers, strict=True) if each != _UNCHANGED]
+        return [judged.verdict for judged in answers]
 
     def _dumped(self, has_inductor: bool) -> tuple[str, ...]:
         """Compile the Case once more; return the names of the files with what its compilers get and make.

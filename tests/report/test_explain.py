@@ -130,6 +130,7 @@ def test_a_compiler_of_a_backend_is_at_fault_and_its_graphs_are_kept(project):
     got, changed, _ = ((project.out / "artifacts" / name).read_text() for name in names)
     assert "torch.ops.aten.neg.default" in got and "torch.ops.aten.abs.default" in changed
     assert "lambda" not in got, "a line of the script"
+    assert done.result["backend"]["distribution"] is None, "whose parts torch puts together, but the script defines"
     with zipfile.ZipFile(project.out / "bundle.zip") as bundle:
         assert {f"artifacts/{name}" for name in explained["artifacts"]} <= {*bundle.namelist()}
     project.minify("reduce", project.out, "--no-explain")
