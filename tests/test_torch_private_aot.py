@@ -65,7 +65,7 @@ def test_the_graph_of_a_compiler_that_is_left_out_runs_as_it_is(tmp_path):
 
         def choose(part, compiler, gm, call):
             asked.append((part, private.name_of_compiler(compiler)))
-            return private.uncompiled(gm) if part == "aot-backward" else call()
+            return private.boxed_graph(gm) if part == "aot-backward" else call()
 
         private.choose_compilers(choose)
         grad = trained(aot_autograd(fw_compiler=boxed, bw_compiler=refuses))

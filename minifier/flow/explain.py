@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.capturing.capture import passes_without
+from minifier.capturing.uncompiled import statement_of
 from minifier.data.case import BackendReference, BackendSource, Case, Level
 from minifier.data.case.literals import WITHOUT, setting_statement
 from minifier.data.case.run_folder import RunFolder
@@ -124,8 +125,6 @@ def _uncompiled(attempt: Attempt, seconds: float) -> str:
 
     The whole model is no answer, and a script that takes long is not run again.
     """
-    from minifier.capturing.uncompiled import statement_of
-
     case, call = attempt.case, attempt.call
     if call is None or attempt.reduced is None:  # of a folder, whose script may have changed
         return ""

@@ -35,16 +35,17 @@ from minifier.reduction.probe.evaluate import evaluate
 from minifier.reduction.probe.prepared_case import PreparedCase, prepare_case
 from minifier.reduction.probe.verdicts import Judged, LocalProber
 from minifier.reduction.probe_runner import ProbeRunner
+from minifier.reduction.summary import FAILS
 from minifier.torch_side.torch_private import (
     BACKWARD,
     FORWARD,
     INFERENCE,
+    boxed_graph,
     choose_applications,
     choose_compilers,
     config_values,
     has_config,
     name_of_compiler,
-    uncompiled,
 )
 
 Setting = tuple[str, str, Any]  # module, key, value of a configuration value
@@ -82,7 +83,7 @@ _MAX_OTHER_CHARACTERS = 160  # of another failure
 _UNCHANGED = "the program as it is"
 _APPLIED = "applied "  # begins the key of a fact that a probe tells
 _ANSWERS = {
-    Verdict.SAME: "fails",
+    Verdict.SAME: FAILS,
     Verdict.PASS: "does not fail",
     Verdict.OTHER: "fails in another way",
     Verdict.INVALID: "eager fails too",
@@ -95,8 +96,7 @@ class Explanation:
     """The answers of the probes of a Case, as (change, result), and the conclusions.
 
     `part` is a phrase for what is at fault, "" if nothing is known; `reason` a sentence with the probe that tells so.
-    With one of `avoiding` the failure is gone.
-    `artifacts` are the names of the files that were written.
+    With one of `avoiding` the failure is gone. `artifacts` are the names of the files that were written.
     """
 
     answers: tuple[tuple[str, str], ...] = ()
@@ -210,7 +210,7 @@ class _LimitedProber(LocalProber):
                 name = f"{part}-{counts[part] + 1}"
                 self._dump(name, gm)
                 if is_left_out(part, name_of_compiler(compiler)):
-                    return uncompiled(gm)
+                    return boxed_graph(gm)
                 result = call()
                 self._dump(f"{name}.changed", gm)
                 return result

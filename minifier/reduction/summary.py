@@ -18,6 +18,7 @@ from minifier.process.progress import counted
 from minifier.reduction.probe.evaluate import store_inputs
 from minifier.reduction.probe_runner import Other, ProbeRunner
 
+FAILS = "fails"  # the answer of a probe that shows the failure
 KEPT = "left as it is, as the backend's own code: "  # begins a note that names functions
 
 

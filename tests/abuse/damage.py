@@ -1,9 +1,12 @@
 """What may have happened to a file that somebody else sends: cut, other bytes, another value, another kind of file."""
 
 import json
+import os
 import pickle
+import random
 from pathlib import Path
 
+SEED = os.environ.get("DAMAGE_SEED") or str(random.randrange(10**6))  # of the many rounds in soak, which print it
 CANARY = "canary_of_a_case"  # a module that leaves a file behind when it is imported
 VALUES = [
     None, True, -1, 2**70, 10**400, 1e308, float("nan"), "", "../../etc/passwd", "\0", "\ud800", "x" * 10_000,

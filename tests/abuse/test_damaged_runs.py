@@ -1,13 +1,12 @@
 """Output folders of finished runs that were damaged: each command reads them, or refuses them in a sentence."""
 
 import json
-import os
 import random
 import shutil
 from dataclasses import replace
 
 import pytest
-from damage import CANARY, damaged
+from damage import CANARY, SEED, damaged
 from layers import SOAK
 from outcomes import outcome
 from vocabulary import tree
@@ -47,7 +46,7 @@ def run(tmp_path):
 
 @pytest.mark.parametrize(
     ("rounds", "seed"),
-    [(200, "7"), pytest.param(2000, os.environ.get("DAMAGE_SEED") or str(random.randrange(10**6)), marks=SOAK)],
+    [(200, "7"), pytest.param(2000, SEED, marks=SOAK)],
     ids=["sample", "many"],
 )
 def test_each_command_reads_or_refuses(refusing, run, tmp_path, monkeypatch, record_property, rounds, seed):
@@ -57,19 +56,23 @@ def test_each_command_reads_or_refuses(refusing, run, tmp_path, monkeypatch, rec
     (tmp_path / f"{CANARY}.py").write_text(f"open({str(singing)!r}, 'w').close()\nthing = x = print\n")
     monkeypatch.syspath_prepend(tmp_path)
     chance, refused, given = random.Random(seed), 0, tmp_path / "now" / "failing-1"
+
+    def beside():
+        return {path: text for path, text in tree(tmp_path).items() if not path.startswith("now/")}
+
+    before = beside()
     for number in range(rounds):
         shutil.rmtree(given, ignore_errors=True)
         shutil.copytree(run, given)
         name, command = chance.choice(FILES), chance.choice(COMMANDS)
         (given / name).write_bytes(damaged((run / name).read_text(), chance, number % 8))
-        beside = {path: text for path, text in tree(tmp_path).items() if not path.startswith("now/")}
         place = given.parent if command[0] in ("list", "dedupe") else given
         done = refusing.minify(command[0], place, *command[1:])
         what = f"round {number}: {name}, {command}\n{done.stderr}"
         assert done.code in ((0, 1, 2) if command[0] != "check" else (0, 1, 2, 125)), what
         assert "Traceback" not in done.stderr and len(done.stderr) < 4000, what
         assert done.code == 0 or done.stderr.strip(), what
-        assert {path: text for path, text in tree(tmp_path).items() if not path.startswith("now/")} == beside, what
+        assert beside() == before, what
         refused += done.code != 0
     record_property("printed", f"{refused} of {rounds} were refused")
     assert rounds / 4 < refused < rounds and not singing.exists()

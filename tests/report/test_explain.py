@@ -51,7 +51,7 @@ with torch.no_grad():
     print(torch.compile(f)(torch.ones(64), torch.full((64,), 3.0)).sum())
 """
 
-# A backend's compiler for backward graphs negates wrongly; it holds what looks like a secret.
+# A backend's compiler for backward graphs negates wrongly.
 COMPILER = """
 import torch
 from functorch.compile import make_boxed_func

@@ -17,7 +17,7 @@ from minifier.data.torch_names import INDUCTOR_CONFIG
 from minifier.errors import said_of_trace
 from minifier.process.distributions import imported_beside_torch
 from minifier.process.progress import counted
-from minifier.reduction.summary import KEPT, Summary
+from minifier.reduction.summary import FAILS, KEPT, Summary
 from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.repro.report.history import Probed, steps_of
 from minifier.repro.report.inline import code
@@ -40,7 +40,6 @@ from minifier.repro.report.privacy import without_private_paths
 
 _MOST_DRAWN = 60  # nodes; a larger graph is not drawn
 _MOST_KINDS = 24
-_FAILS = "fails"  # the answer of a probe that shows the failure
 _MAX_PLACES = 3  # in the model
 _REACHED = {
     BackendSource.REGISTERED: "registered by name",
@@ -160,11 +159,11 @@ def _explained(outcome: Outcome) -> Iterable[Section]:
     summary = outcome.summary
     if summary is None:
         return ()
-    settings = [change for change, result in summary.explained if _is_setting(change) and result == _FAILS]
+    settings = [change for change, result in summary.explained if _is_setting(change) and result == FAILS]
     rows = [(_changed(change), result) for change, result in summary.explained if change not in settings]
     if settings:
         names = [change.removeprefix(f"{INDUCTOR_CONFIG}.") for change in settings]
-        rows.append((f"each alone, of {code(INDUCTOR_CONFIG)}: {', '.join(map(code, names))}", _FAILS))
+        rows.append((f"each alone, of {code(INDUCTOR_CONFIG)}: {', '.join(map(code, names))}", FAILS))
     table = Table(("change", "the reduced program"), tuple(rows)) if rows else None
     made = Text(
         f"Graphs as AOTAutograd's compilers got and changed them, and inductor's code: {_listed(summary.artifacts)}."

@@ -153,7 +153,7 @@ def choose_compilers(choose: Callable[[str, Compiler, torch.fx.GraphModule, Call
     )
 
 
-def uncompiled(gm: torch.fx.GraphModule) -> Compiler:
+def boxed_graph(gm: torch.fx.GraphModule) -> Compiler:
     """Return what a compiler may return to AOTAutograd: the graph runs as it is."""
     from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
 
