@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 import torch
-from functorch.compile import make_boxed_func
+from functorch.compile import default_partition, make_boxed_func
 from torch._dynamo.backends.common import aot_autograd
 from vocabulary import in_child
 
@@ -73,6 +73,31 @@ def test_the_graph_of_a_compiler_that_is_left_out_runs_as_it_is(tmp_path):
 
     asked, grad = in_child(work, tmp_path)
     assert asked == [("aot-forward", "boxed"), ("aot-backward", "refuses")]
+    assert grad == [[pytest.approx(1 - math.tanh(1.0) ** 2)] * 3] * 2
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("left_out", [True, False])
+def test_a_partition_function_may_be_left_out(tmp_path, left_out):
+    def work():
+        asked, called = [], []
+
+        def partitions(*args, **kwargs):
+            called.append("partitions")
+            return default_partition(*args, **kwargs)
+
+        def is_left_out(part, name):
+            asked.append((part, name))
+            return left_out
+
+        private.choose_partitions(is_left_out)
+        grad = trained(aot_autograd(fw_compiler=boxed, partition_fn=partitions))
+        trained(aot_autograd(fw_compiler=boxed))
+        return asked, called, grad.tolist()
+
+    asked, called, grad = in_child(work, tmp_path)
+    assert asked == [("aot-partition", "partitions")], "not asked of torch's default"
+    assert called == ([] if left_out else ["partitions"])
     assert grad == [[pytest.approx(1 - math.tanh(1.0) ** 2)] * 3] * 2
 
 

@@ -6,12 +6,13 @@ import contextlib
 import os
 from dataclasses import replace
 
-from minifier.data.case import BackendReference, BackendSource, Case, Drawn, Level, TensorInput
+from minifier.data.case import Case, Drawn, Level, TensorInput
 from minifier.data.case.files import mark_of_repro
 from minifier.data.losses import losses
 from minifier.errors import NoRepro
 from minifier.flow.attempt import Attempt, backend_fallbacks
-from minifier.flow.explain import run_with_controls, with_explanation
+from minifier.flow.controls import part_ahead, run_controls
+from minifier.flow.explain import with_explanation
 from minifier.flow.repro_search import ReproSearch, search_for, with_shown_exception
 from minifier.flow.short_definitions import nearest_change
 from minifier.process.progress import Phase, Progress
@@ -24,9 +25,6 @@ from minifier.repro.report.redact import Redactor
 from minifier.repro.report.secret_constants import without_secret_constants
 from minifier.repro.report.write_reports import BUNDLE, Consent, Written, write_bare_reports, write_reports
 from minifier.repro.source.run_source import in_eager
-
-AOT_EAGER = BackendReference("aot_eager", BackendSource.REGISTERED, '"aot_eager"')
-_MIN_TIMEOUT_SECONDS = 60.0
 
 
 def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
@@ -106,13 +104,18 @@ def _with_controls(attempt: Attempt) -> Summary | None:
     if attempt.reduced is None:
         return None
     summary, result = attempt.reduced.summary, attempt.repro_result
-    if result is None or result.repro is None or result.repro.template is None or result.case.is_of_torch:
+    if result is None or result.repro is None:
         return summary
-    raises = result.case.failure.missing_exception is not None
-    controls = [("eager", "raises, which is right" if raises else "passes")]  # without that there is no repro
+    case, controls, is_script = result.case, [], result.repro.template is None
+    if is_script and not attempt.run.settings.explain:
+        return summary
+    if not is_script and not case.is_of_torch:
+        raises = case.failure.missing_exception is not None
+        controls = [("eager", "raises, which is right" if raises else "passes")]  # without that there is no repro
     with contextlib.suppress(KeyboardInterrupt):
-        controls += run_with_controls(result.case, result.repro, attempt.run.settings, attempt.run.ui)
-    return replace(summary, backends=tuple((name, how) for name, how in controls if how))
+        controls += run_controls(case, result.repro, attempt.run.settings, attempt.run.ui)
+    part, reason = part_ahead(case, controls)
+    return replace(summary, backends=tuple(controls), part=part, reason=reason)
 
 
 def _as_shown(attempt: Attempt) -> Case | None:

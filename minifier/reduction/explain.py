@@ -30,9 +30,11 @@ from minifier.data.settings import Settings
 from minifier.data.torch_names import AVOIDING, DISABLED_PASSES, DUMP_FOLDER, DUMPS
 from minifier.process.machine import cores
 from minifier.process.progress import Phase, Progress
+from minifier.reduction.changes import changes
+from minifier.reduction.passes.state import without_config
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed, tell
 from minifier.reduction.probe.evaluate import evaluate
-from minifier.reduction.probe.prepared_case import PreparedCase, prepare_case
+from minifier.reduction.probe.prepared_case import PreparedCase, imported_backend, prepare_case
 from minifier.reduction.probe.verdicts import Judged, LocalProber
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.summary import FAILS
@@ -40,9 +42,11 @@ from minifier.torch_side.torch_private import (
     BACKWARD,
     FORWARD,
     INFERENCE,
+    PARTITION,
     boxed_graph,
     choose_applications,
     choose_compilers,
+    choose_partitions,
     config_values,
     has_config,
     name_of_compiler,
@@ -61,9 +65,10 @@ _PARTS = {
     FORWARD: "the backend's compiler of forward graphs",
     BACKWARD: "the backend's compiler of backward graphs",
     INFERENCE: "the backend's compiler of graphs for inference",
+    PARTITION: "the backend's partition function",
 }
-_COMPILERS = {FORWARD, BACKWARD, INFERENCE}
-_NOT_OF_INDUCTOR = {"decomposition", *_COMPILERS}
+_FUNCTIONS = {FORWARD, BACKWARD, INFERENCE, PARTITION}  # that a backend gives to AOTAutograd
+_NOT_OF_INDUCTOR = {"decomposition", *_FUNCTIONS}
 _OF_OPS = {
     "decomposition": "the decomposition of {}",
     "lowerings": "inductor's lowering of {}, or the code made from it",
@@ -96,13 +101,15 @@ class Explanation:
     """The answers of the probes of a Case, as (change, result), and the conclusions.
 
     `part` is a phrase for what is at fault, "" if nothing is known; `reason` a sentence with the probe that tells so.
-    With one of `avoiding` the failure is gone. `artifacts` are the names of the files that were written.
+    With one of `avoiding` the failure is gone, or with one of the changes (`changes.py`) of these lines.
+    `artifacts` are the names of the files that were written.
     """
 
     answers: tuple[tuple[str, str], ...] = ()
     part: str = ""
     reason: str = ""
     avoiding: tuple[Setting, ...] = ()
+    changes: tuple[str, ...] = ()
     artifacts: tuple[str, ...] = ()
 
 
@@ -120,7 +127,7 @@ class _Application:
         """Return `inductor's lowering of relu, or the code made from it`, or a pass's name with its place among all."""
         if not self.name:
             return _PARTS[self.part]
-        if self.part in _COMPILERS:
+        if self.part in _FUNCTIONS:
             return f"{_PARTS[self.part]}, {self.name}"
         if self.part in _OF_OPS:
             which = f"{self.name}, number {self.number} of {self.total}" if self.total > 1 else self.name
@@ -139,14 +146,8 @@ class _Application:
 
 def with_setting(case: Case, setting: Setting) -> Case:
     """Return the Case under this setting."""
-    state = without_setting(case, setting).state
+    state = without_config(setting)(case).state
     return replace(case, state=replace(state, config=(*state.config, setting)))
-
-
-def without_setting(case: Case, setting: Setting) -> Case:
-    """Return the Case without this setting, which has its default then."""
-    config = tuple(each for each in case.state.config if each[:2] != setting[:2])
-    return replace(case, state=replace(case.state, config=config))
 
 
 def explain(
@@ -155,7 +156,7 @@ def explain(
     """Probe the Case with one change after the other, for as many seconds; in a child made for it.
 
     What the compiler makes of the Case is written into the folder `artifacts`. Without an answer, if the whole Case
-    does not show its failure here, or nothing of AOTAutograd takes part.
+    does not show its failure here.
     """
     return _Explainer(case, settings, time.monotonic() + seconds, artifacts, show).explanation()
 
@@ -195,6 +196,13 @@ class _LimitedProber(LocalProber):
             text = gm.print_readable(print_output=False)
             (self.dumps / f"{name}.py").write_text(text, encoding="utf-8")
 
+    def _prepared_for(self, case: Case) -> PreparedCase:
+        """Return what is prepared, with this Case's backend if its source is another; in the child."""
+        prepared, whole = self.prepared, self.prepared.case
+        if (case.backend.expression, case.definitions) == (whole.backend.expression, whole.definitions):
+            return prepared
+        return replace(prepared, _backend=imported_backend(case.backend, case.definitions))
+
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         """Return how each candidate ended; stages after `until` may be left out."""
 
@@ -217,7 +225,8 @@ class _LimitedProber(LocalProber):
 
             choose_applications(is_left_out)
             choose_compilers(compiled)
-            return evaluate(self.prepared, case, until)
+            choose_partitions(is_left_out)
+            return evaluate(self._prepared_for(case), case, until)
 
         jobs = [functools.partial(job, case) for case in cases]
         ended = run_again_if_killed(jobs, limits, self.scratch)
@@ -250,10 +259,14 @@ class _Explainer:
     def explanation(self) -> Explanation:
         at_fault: _Application | None = None
         avoiding: list[Setting] = []
+        passing: dict[str, str] = {}
         artifacts: tuple[str, ...] = ()
         try:
             (verdict,) = self._asked([_UNCHANGED], [self.case])
             applied = self.prober.applied
+            for change in changes(self.case) if verdict is Verdict.SAME else ():
+                if change.given not in passing and self._asked([change.line], [change.case]) == [Verdict.PASS]:
+                    passing[change.given] = change.line
             if verdict is Verdict.SAME and applied:
                 has_inductor = bool(set(applied) - _NOT_OF_INDUCTOR)
                 artifacts = self._dumped(has_inductor)
@@ -271,7 +284,7 @@ class _Explainer:
         if phrases and (at_fault is None or at_fault.part not in _NAMED):
             line = setting_statement(next(setting for setting in avoiding if setting in _PHRASES))
             part, reason = phrases[0], f"With {line} the reduced program does not fail."
-        return Explanation(tuple(self.answers), part, reason, tuple(avoiding), artifacts)
+        return Explanation(tuple(self.answers), part, reason, tuple(avoiding), tuple(passing.values()), artifacts)
 
     def _asked(self, changes: Sequence[str], cases: Sequence[Case]) -> list[Verdict]:
         """Probe the Cases, with these changes in words, at once; raise _TimeIsUp if there is no time left."""

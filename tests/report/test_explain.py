@@ -1,4 +1,4 @@
-"""What of the compiler is at fault, and what avoids the failure: a decomposition, a pass, neither."""
+"""What is at fault, and what avoids the failure: a part of the compiler, or what the program gives to it."""
 
 import shutil
 import zipfile
@@ -85,6 +85,49 @@ def careful(gm, inputs, options=None):
 print(torch.compile(lambda x: x.tanh().sin(), backend=careful, options={"fast_tanh": True})(torch.ones(3)))
 """
 
+# An argument of the call that makes a backend: at another value, the backend works.
+ARGUMENT = """
+import functools
+import torch
+
+def careful(gm, inputs, *, fast=False, level=0):
+    for node in gm.graph.nodes:
+        if fast and level > 1 and node.target == "tanh":
+            raise RuntimeError("no fast tanh on this machine")
+    return gm.forward
+
+class Careful:
+    def __init__(self, fast, level):
+        self.fast, self.level = fast, level
+
+    def __call__(self, gm, inputs):
+        return careful(gm, inputs, fast=self.fast, level=self.level)
+
+made = MADE
+print(torch.compile(lambda x: x.tanh().sin(), backend=made)(torch.ones(3)))
+"""
+
+# A backend's partition function gives the backward graph another constant.
+PARTITION = """
+import torch
+from functorch.compile import default_partition, make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+
+def compiler(gm, inputs):
+    return make_boxed_func(gm.forward)
+
+def halves(joint, *args, **kwargs):
+    forward, backward = default_partition(joint, *args, **kwargs)
+    for node in backward.graph.nodes:
+        if node.target is torch.ops.aten.neg.default:
+            node.target = torch.ops.aten.abs.default
+    backward.recompile()
+    return forward, backward
+
+own = aot_autograd(fw_compiler=compiler, partition_fn=halves)
+torch.compile(lambda x: x.sin().cos().sum(), backend=own)(torch.ones(8, requires_grad=True)).backward()
+"""
+
 # The failing op stands in a module of its own.
 MODULES = """
 import minifier_backends.faulty
@@ -139,8 +182,29 @@ def test_a_compiler_of_a_backend_is_at_fault_and_its_graphs_are_kept(project):
 
 def test_an_option_of_a_backend_is_left_out(project):
     explained = project.run(OPTION, **ASKS).result["explained"]
-    assert explained["workarounds"] == ["without options={'fast_tanh': True}"]
-    assert explained["part"] == "what the program's own options={'fast_tanh': True} switches on"
+    assert explained["workarounds"] == ['without options={"fast_tanh": True}']
+    assert explained["part"] == 'what the program\'s own options={"fast_tanh": True} asks for'
+
+
+@pytest.mark.parametrize(
+    ("made", "line"),
+    [
+        ("functools.partial(careful, fast=True, level=2)", "backend=functools.partial(careful, fast=False, level=2)"),
+        ("Careful(fast=True, level=2)", "made = Careful(fast=False, level=2)"),
+    ],
+    ids=["partial", "an object of the script"],
+)
+def test_an_argument_of_a_backend_gets_another_value(project, made, line):
+    done = project.run(ARGUMENT.replace("MADE", made), **ASKS)
+    explained = done.result["explained"]
+    assert explained["workarounds"] == [line, line.replace("fast=False, level=2", "fast=True, level=0")]
+    assert explained["part"] == "what the program's own fast=True asks for"
+    assert f"avoid     {line}  # tested on the repro" in done.stderr + done.stdout
+
+
+def test_a_partition_function_is_at_fault(project):
+    done = project.run(PARTITION, **ASKS)
+    assert done.result["explained"]["part"] == "the backend's partition function, halves", done.result["explained"]
 
 
 def test_a_module_is_excluded_from_compilation_if_the_script_runs_then(project):

@@ -10,13 +10,14 @@ from minifier.capturing.slicing import with_definitions
 from minifier.data.case import Level
 from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
-from minifier.flow.reports import run_with_controls
+from minifier.flow.controls import ALIKE, part_ahead, run_controls
 from minifier.repro.emit.repro import forms_for, write_repro
 
 pytestmark = pytest.mark.timeout(120)
 
 SCRIPT = """
 import torch
+from torch._dynamo.backends.common import aot_autograd
 
 
 @torch.library.custom_op("shop::discount", mutates_args=())
@@ -35,6 +36,10 @@ def strict(gm, inputs):
     if any("cond" in str(node.target) for node in gm.graph.nodes):
         raise TypeError("no branches")
     return gm.forward
+
+
+def traced(gm, inputs):
+    return aot_autograd(fw_compiler=strict)(gm, inputs)
 
 
 def fn(x):
@@ -67,6 +72,23 @@ def test_the_repro_with_aot_eager(bureau, tmp_path, fake, op, expected):
     in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
     _, case = bureau.reduce()
     repro = write_repro(case, *forms_for(case)[0])
-    found = in_child(lambda: dict(run_with_controls(case, repro, Settings())), tmp_path)
+    found = in_child(lambda: dict(run_controls(case, repro, Settings())), tmp_path)
     assert found == {"aot_eager": expected}, repro.text
-    assert not list(run_with_controls(replace(case, level=Level.AOT_FORWARD), repro, Settings()))
+    assert not list(run_controls(replace(case, level=Level.AOT_FORWARD), repro, Settings()))
+
+
+def test_what_fails_with_aot_eager_as_well_is_no_fault_of_the_backend(bureau, tmp_path):
+    source = SCRIPT.replace("FAKE", f"{IN_AOT}\n    {PASSING}").replace("OP", "return discount(x, 0.5)")
+    bureau.capture(source.replace("backend=strict", "backend=traced"))
+    place, source = bureau.graphs / "1", (bureau.folder / "failing.py").read_text()
+    in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
+    _, case = bureau.reduce()
+    repro = write_repro(case, *forms_for(case)[0])
+
+    def part(case, repro):
+        found = in_child(lambda: list(run_controls(case, repro, Settings())), tmp_path)
+        assert found == [("aot_eager", ALIKE)], repro.text
+        return part_ahead(case, found)[0]
+
+    assert part(case, repro) == "AOTAutograd"
+    assert part(replace(case, level=Level.SOURCE), replace(repro, template=None)) == "AOTAutograd", "as a script"

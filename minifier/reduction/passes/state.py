@@ -13,7 +13,9 @@ from minifier.data.torch_names import AUTOGRAD_FUNCTION
 from minifier.reduction.passes.edits import Edit, Pass, Row, row
 
 
-def _without_config(entry: tuple[str, str, Any]) -> Edit:
+def without_config(entry: tuple[str, str, Any]) -> Edit:
+    """Return the edit that leaves this configuration value out: it has its default then."""
+
     def edit(case: Case) -> Case:
         config = tuple(item for item in case.state.config if item[:2] != entry[:2])
         return replace(case, state=replace(case.state, config=config))
@@ -27,7 +29,7 @@ _FOR_UNBACKED = {"capture_scalar_outputs", "capture_dynamic_output_shape_ops"}
 
 def _config(case: Case) -> list[Row]:
     required = _FOR_UNBACKED if any(is_unbacked_value(node.value) for node in case.graph.ops) else ()
-    return [row(f"{e[0]}.{e[1]}", _without_config(e)) for e in case.state.config if e[1] not in required]
+    return [row(f"{e[0]}.{e[1]}", without_config(e)) for e in case.state.config if e[1] not in required]
 
 
 def _without_switch(name: str) -> Edit:
@@ -130,6 +132,15 @@ def without_option(key: str) -> Edit:
     def edit(case: Case) -> Case:
         options = {k: v for k, v in (case.backend.options or {}).items() if k != key}
         return replace(case, backend=replace(case.backend, options=options or None))
+
+    return edit
+
+
+def with_option(key: str, value: Any) -> Edit:
+    """Return the edit that gives this option of the backend this value."""
+
+    def edit(case: Case) -> Case:
+        return replace(case, backend=replace(case.backend, options={**(case.backend.options or {}), key: value}))
 
     return edit
 

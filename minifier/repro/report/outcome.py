@@ -238,7 +238,7 @@ def _origin(node: Node) -> dict[str, str]:
 
 
 def _explained(summary: Summary) -> dict[str, Any] | None:
-    if not (summary.explained or summary.workarounds or summary.uncompiled):
+    if not (summary.part or summary.explained or summary.workarounds or summary.uncompiled):
         return None
     probes = [{"changed": change, "result": result} for change, result in summary.explained]
     return {

@@ -31,6 +31,7 @@ _INFERENCE = stands_on(
 )
 _FORWARD_AND_BACKWARD = ("fw_compiler", "bw_compiler")
 _FOR_INFERENCE = ("inference_compiler",)
+_PARTITION_FUNCTION = ("partition_fn",)
 
 Compiler = Callable[..., Any]
 # Called with the compilers of one graph, and a function that compiles it with those that it is given.
@@ -55,6 +56,7 @@ _PLACES_OF_ENGINE = [
 ]
 
 FORWARD, BACKWARD, INFERENCE = "aot-forward", "aot-backward", "aot-inference"
+PARTITION = "aot-partition"
 
 Call = Callable[[], Any]
 OnCompile = Callable[[Any, str, torch.fx.GraphModule, Sequence[Any], Call], Any]
@@ -153,16 +155,30 @@ def choose_compilers(choose: Callable[[str, Compiler, torch.fx.GraphModule, Call
     )
 
 
+def choose_partitions(is_left_out: Callable[[str, str], bool]) -> None:
+    """Partition joint graphs by torch's default where `is_left_out(PARTITION, name)`, in this process from now on.
+
+    That is asked of each joint graph whose backend has another partition function; `name` as of a compiler.
+    """
+    from functorch.compile import default_partition  # type: ignore[import-untyped]
+
+    def partition(given: Compiler, go_on: Callable[[Compiler], Any]) -> Any:
+        is_other = given is not default_partition
+        return go_on(default_partition if is_other and is_left_out(PARTITION, name_of_compiler(given)) else given)
+
+    _replace(_TRAINING, _PARTITION_FUNCTION, partition)
+
+
 def boxed_graph(gm: torch.fx.GraphModule) -> Compiler:
     """Return what a compiler may return to AOTAutograd: the graph runs as it is."""
-    from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
+    from functorch.compile import make_boxed_func
 
     compiled: Compiler = make_boxed_func(gm.forward)
     return compiled
 
 
 def name_of_compiler(compiler: Any) -> str:
-    """Return the name of the user's function that AOTAutograd calls as a compiler; "" if it is one of torch's.
+    """Return the name of the user's function that AOTAutograd calls; "" if it is one of torch's.
 
     `aot_autograd` hands on a function of its own, around the one for backward graphs.
     """
@@ -266,7 +282,7 @@ def without_donated_buffers() -> AbstractContextManager[Any]:
 
 
 def _compilers_of(call: Arguments, names: tuple[str, ...]) -> tuple[list[Any], Callable[..., None]] | None:
-    """Return the compilers of a call and a function that replaces them; None if they are nowhere in its arguments.
+    """Return the backend's functions in a call, and what replaces them; None if they are nowhere in its arguments.
 
     They are arguments since torch 2.13, and attributes of the configuration before: of an argument, or of an argument's
     attribute. Without a compiler for inference, AOTAutograd takes the one for training. A configuration that cannot be
