@@ -66,6 +66,8 @@ def part_ahead(case: Case, controls: Sequence[tuple[str, str]]) -> tuple[str, st
         raising = case.failure.fingerprint.raising
         is_torch = raising is None or f"{raising.module}.".startswith("torch.") or is_own_check(case.failure)
         return ("Dynamo", "The failure needs no backend.") if is_torch else ("", "")
+    if case.backend.name in _PARTS:
+        return _PARTS[case.backend.name], "The backend compiles nothing."
     for name, how in controls:
         if how == ALIKE:
             return _PARTS[name], f'With backend="{name}" it fails in the same way.'

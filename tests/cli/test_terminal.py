@@ -95,20 +95,21 @@ def test_each_line_has_its_row(project, no_colour):
     bundled, last = 5, next(i for i, row in enumerate(shown.rows) if row.startswith("failed "))
     assert "".join(shown.rows[bundled:last]).startswith("minify: bundle.zip holds repro.py (")
     rows = [*shown.rows[:bundled], *shown.rows[last:]]
-    assert [without_figures(row) for row in rows[:10]] == [
+    assert [without_figures(row) for row in rows[:11]] == [
         "chatty: imported",
         "of the script",
         "caught",
         f"minify: graph 1 (7 ops) fails: {FAILS}",
         "chatty: imported",
         "failed    chatty: NotImplementedError compiling Tensor.tanh: no tanh",
+        "raised by chatty.chatty",
         "where     failing.py:6",
         "reduced   from 7 ops to 1, minimal; N probes, N s",
         "verified  3 of 3 fresh interpreters show the same failure; with eager it passes",
         "needs",
     ]
     last = f"PYTHONPATH={project.folder}, where the script's own modules arerepro{project.out}/repro.pynext"
-    wrapped = "".join(rows[10:])  # by the terminal, perhaps at a space
+    wrapped = "".join(rows[11:])  # by the terminal, perhaps at a space
     assert wrapped.replace(" ", "") == f"{last}minify report --github {project.out}".replace(" ", "")
     assert shown.statuses[:2] == ["minify: loading torch", "minify: running failing.py"]
     assert {

@@ -92,3 +92,5 @@ def test_what_fails_with_aot_eager_as_well_is_no_fault_of_the_backend(bureau, tm
 
     assert part(case, repro) == "AOTAutograd"
     assert part(replace(case, level=Level.SOURCE), replace(repro, template=None)) == "AOTAutograd", "as a script"
+    own = replace(case, backend=replace(case.backend, name="aot_eager"))
+    assert part_ahead(own, ())[0] == "AOTAutograd", "no backend of the user's"

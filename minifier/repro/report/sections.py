@@ -143,7 +143,10 @@ def _what_fails(outcome: Outcome) -> Iterable[Section]:
 def _conclusions(summary: Summary) -> Iterable[Block]:
     """Say what of the compiler is at fault, and what avoids the failure."""
     if summary.part:
-        yield Text(f"At fault: {summary.part}. {summary.reason}")
+        reason = summary.reason
+        for change in summary.workarounds:
+            reason = reason.replace(change, code(change))
+        yield Text(f"At fault: {summary.part}. {reason}")
     if summary.workarounds:
         yield Text("With each of these changes alone, the repro ran without the failure in a fresh interpreter:")
         yield Items(tuple(map(_avoiding, summary.workarounds)))
