@@ -19,17 +19,15 @@ from minifier.errors import NoRepro
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
+from minifier.reduction.summary import ALIKE
 from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.report.failure_text import is_own_check
 from minifier.repro.source.run_source import with_first
 from minifier.torch_side.torch_private import INDUCTOR, backend_error
 
 _MIN_TIMEOUT_SECONDS = 60.0
-_PARTS = {
-    "aot_eager": "AOTAutograd",
-    "aot_eager_decomp_partition": "AOTAutograd with inductor's decompositions and partition",
-}
-ALIKE = "fails in the same way"
+DECOMPOSES = "AOTAutograd with inductor's decompositions and partition"
+_PARTS = {"aot_eager": "AOTAutograd", "aot_eager_decomp_partition": DECOMPOSES}
 # In a script, for each call of torch.compile.
 _REPLACED = (
     "import torch; torch.compile = (lambda compile: lambda *args, **kwargs: compile(*args, **"
@@ -94,8 +92,13 @@ def _with_backend(name: str, case: Case, repro: Repro, memory: int | None) -> Re
     """Return the repro with this backend of torch in the place of its own. Raises NoRepro."""
     if repro.template is None:
         return replace(repro, text=with_first(repro.text, _REPLACED.format(name)))
+    return write_repro(with_control(case, name), repro.template, repro.variant, memory)
+
+
+def with_control(case: Case, name: str) -> Case:
+    """Return the Case with this backend of torch in the place of its own."""
     backend = BackendReference(name, BackendSource.REGISTERED, f'"{name}"', dynamic=case.backend.dynamic)
-    return write_repro(replace(case, backend=backend), repro.template, repro.variant, memory)
+    return replace(case, backend=backend)
 
 
 def _run(script: Repro, case: Case) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from minifier.data.case.run_folder import RunFolder
 from minifier.data.failure import Kind
 from minifier.errors import LimitReached, NoRepro, StoppedEarly, UsageError
 from minifier.flow.attempt import Attempt, ReproResult, Run
-from minifier.flow.controls import part_ahead
+from minifier.flow.controls import DECOMPOSES, part_ahead, with_control
 from minifier.flow.folders import asked_there
 from minifier.flow.reduce_in_child import in_child
 from minifier.flow.repro_search import search_for, stopped_if_interrupted
@@ -67,13 +67,15 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
         return summary
     assert result is not None and result.repro is not None, "there is a repro"
     case = result.case
+    # What comes after a control that fails is not at fault.
+    asked = with_control(case, summary.failing_control) if summary.failing_control else case
     seconds = seconds or max(_MIN_SECONDS, summary.seconds)
     try:
         explanation = in_child(
             attempt,
             attempt.folder.path,
             Explanation,
-            lambda pipe: explain(case, run.settings, seconds, artifacts, pipe.show),
+            lambda pipe: explain(asked, run.settings, seconds, artifacts, pipe.show),
             Progress(Phase.EXPLAINING),
             "interrupted: asking no more; press Ctrl-C again to stop at once",
         )
@@ -81,11 +83,13 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
         run.ui.say(f"not known what is at fault: {error or 'interrupted'}")
         return summary
     part, reason = part_ahead(case, summary.backends)
+    if part in ("", DECOMPOSES) and explanation.part:  # which decomposition, say
+        part, reason = explanation.part, f"{explanation.reason} {reason}".strip()
     summary = replace(
         summary,
         explained=explanation.answers,
-        part=part or explanation.part,
-        reason=reason or explanation.reason,
+        part=part,
+        reason=reason,
         workarounds=(),
         artifacts=explanation.artifacts,
     )

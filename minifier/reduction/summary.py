@@ -19,6 +19,7 @@ from minifier.reduction.probe.evaluate import store_inputs
 from minifier.reduction.probe_runner import Other, ProbeRunner
 
 FAILS = "fails"  # the answer of a probe that shows the failure
+ALIKE = "fails in the same way"  # of a control
 KEPT = "left as it is, as the backend's own code: "  # begins a note that names functions
 
 
@@ -32,7 +33,8 @@ class Summary:
     """The result of a reduction in numbers and sentences.
 
     `divergent` are the ops whose compiled results differ from eager's, each with the difference.
-    `explained` are (change, result) of the probes that tell what is at fault. `part` is a phrase for the part of the
+    `backends` are (name, how it ended) of the controls. `explained` are (change, result) of the probes that tell what
+    is at fault; with the failing control as the backend, if there is one. `part` is a phrase for the part of the
     compiler at fault, `reason` a sentence with the probe that tells it, and `workarounds` are changes that avoid the
     failure, verified (`reduction/explain.py`).
     `uncompiled` is a statement with which the script itself ran to its end without a failing call.
@@ -76,6 +78,11 @@ class Summary:
     guilt: str = ""
     cause: str = ""
     errors: tuple[str, ...] = ()
+
+    @property
+    def failing_control(self) -> str:
+        """The first backend of torch, compiling nothing, with which the failure shows too; "" if there is none."""
+        return next((name for name, how in self.backends if how == ALIKE), "")
 
     @property
     def exceptions(self) -> str:

@@ -128,6 +128,17 @@ own = aot_autograd(fw_compiler=compiler, partition_fn=halves)
 torch.compile(lambda x: x.sin().cos().sum(), backend=own)(torch.ones(8, requires_grad=True)).backward()
 """
 
+# https://github.com/pytorch/pytorch/issues/195579: grid_sample at places that are not a number gives zeros.
+OF_INDUCTORS_DECOMPOSITIONS = """
+import torch
+
+def f(x, places):
+    return torch.nn.functional.grid_sample(x.sin(), places, align_corners=False).cos()
+
+with torch.no_grad():
+    print(torch.compile(f)(torch.ones(1, 1, 4, 4), torch.full((1, 4, 4, 2), float("nan"))).sum())
+"""
+
 # The failing op stands in a module of its own.
 MODULES = """
 import minifier_backends.faulty
@@ -233,6 +244,15 @@ def test_a_pass_is_at_fault_and_may_be_disabled(project, soak):
     assert line in (project.out / "report.md").read_text()
     asked = {probe["changed"]: probe["result"] for probe in explained["probes"]}
     assert asked["without inductor's passes over the joint graph"] == "fails" and asked[line] == "does not fail"
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+def test_a_decomposition_is_at_fault_where_nothing_compiles(project, soak):
+    explained = project.run(OF_INDUCTORS_DECOMPOSITIONS, timeout=280, **ASKS).result["explained"]
+    assert explained["part"].startswith("the decomposition of aten.grid_sampler_2d.default, number 1 of ")
+    assert 'With backend="aot_eager_decomp_partition" it fails in the same way.' in explained["reason"]
+    assert not any("torch._inductor" in probe["changed"] for probe in explained["probes"]), "inductor is not asked"
+    assert "| the reduced program with `aot_eager_decomp_partition` |" in (project.out / "report.md").read_text()
 
 
 def test_a_finished_run_is_explained_later(project, soak):

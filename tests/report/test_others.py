@@ -10,7 +10,8 @@ from minifier.capturing.slicing import with_definitions
 from minifier.data.case import Level
 from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
-from minifier.flow.controls import ALIKE, part_ahead, run_controls
+from minifier.flow.controls import part_ahead, run_controls
+from minifier.reduction.summary import ALIKE
 from minifier.repro.emit.repro import forms_for, write_repro
 
 pytestmark = pytest.mark.timeout(120)

@@ -167,7 +167,8 @@ def _explained(outcome: Outcome) -> Iterable[Section]:
     if settings:
         names = [change.removeprefix(f"{INDUCTOR_CONFIG}.") for change in settings]
         rows.append((f"each alone, of {code(INDUCTOR_CONFIG)}: {', '.join(map(code, names))}", FAILS))
-    table = Table(("change", "the reduced program"), tuple(rows)) if rows else None
+    under = f" with {code(summary.failing_control)}" if summary.failing_control else ""
+    table = Table(("change", f"the reduced program{under}"), tuple(rows)) if rows else None
     made = Text(
         f"Graphs as AOTAutograd's compilers got and changed them, and inductor's code: {_listed(summary.artifacts)}."
     )
