@@ -81,7 +81,8 @@ def end(how):
         while True:
             ctypes.memset(new(2**22), 1, 2**22)
     if how == "thread":
-        thread = threading.Thread(target=end, args=("SIGSEGV",))
+        # A thread that went on would free its frames while the handler, in the main thread, reads them.
+        thread = threading.Thread(target=lambda: (end("SIGSEGV"), signal.pause()))
         thread.start()
         thread.join()
     os.kill(os.getpid(), signal.Signals[how])
