@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from minifier.data.case.graph import Node
-from minifier.data.case.literals import WITHOUT
 from minifier.data.case.run_folder import shown_path
 from minifier.data.failure.frames import is_owned
 from minifier.data.failure.kinds import Aspect, Kind, Stage
 from minifier.data.failure.normalise import headline, shortened
 from minifier.errors import said_of_trace
 from minifier.process.progress import counted
+from minifier.repro.report.phrases import in_module, what_to_do
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.repro.report.outcome import Outcome
@@ -103,17 +102,11 @@ def _where(outcome: Outcome) -> Iterator[ResultRow]:
     ops = outcome.minimal.graph.ops if outcome.minimal is not None else ()
     line, name = outcome.case.script.line, outcome.case.script.name
     call = f"the call in line {line} of {name}" if line else ""
-    found = [f"{node.place or f'{call},'}{_in_module(node)}" for node in ops if node.place or (call and node.modules)]
+    found = [f"{node.place or f'{call},'}{in_module(node)}" for node in ops if node.place or (call and node.modules)]
     places = list(dict.fromkeys(found or filter(None, [call])))
     if places:
         more = f" and {counted(len(places) - _MAX_PLACES, 'place')} more" if len(places) > _MAX_PLACES else ""
         yield ResultRow("where", ", ".join(places[:_MAX_PLACES]) + more)
-
-
-def _in_module(node: Node) -> str:
-    """Return ` in Block (layers.3)`; "" outside of modules."""
-    name, path = node.module
-    return f" in {name} ({path})" if path else f" in {name}" if name else ""
 
 
 def _reduced(outcome: Outcome) -> str:
@@ -144,9 +137,7 @@ def _explained(outcome: Outcome) -> Iterator[ResultRow]:
     if outcome.summary is not None and outcome.summary.part:
         yield ResultRow("at fault", outcome.summary.part)
     if outcome.summary is not None and outcome.summary.workarounds:
-        change = outcome.summary.workarounds[0]
-        is_left_out = change.startswith(WITHOUT)
-        line = f"leave out {change.removeprefix(WITHOUT)}" if is_left_out else f"{change}  # tested on the repro"
+        line = what_to_do(outcome.summary.workarounds[0], note="  # tested on the repro")
         yield ResultRow("avoid", line, verbatim=True)
     elif outcome.summary is not None and outcome.summary.uncompiled:
         yield ResultRow("avoid", f"{outcome.summary.uncompiled}  # tested on the script", verbatim=True)

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from typing import Any
 
 from minifier.data.case import BackendSource, Case, Level
-from minifier.data.case.literals import WITHOUT
 from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.kinds import with_names
 from minifier.data.failure.normalise import headline
@@ -35,6 +34,7 @@ from minifier.repro.report.markdown import (
 )
 from minifier.repro.report.needs_text import sentence_of_calls_ahead, sentence_of_freedom, sentences_of_needs
 from minifier.repro.report.outcome import Outcome
+from minifier.repro.report.phrases import in_module, what_to_do
 from minifier.repro.report.pictures import boxes_of, draw_reduced, mermaid, op_kinds, overview, size_over_probes
 from minifier.repro.report.privacy import without_private_paths
 
@@ -90,11 +90,7 @@ def _course(outcome: Outcome) -> Iterable[Block]:
 
 def _places_in_model(case: Case) -> str:
     """Return the modules of the remaining ops; "" if none is in a module."""
-    places = []
-    for node in case.graph.ops:
-        name, path = node.module
-        if name:
-            places.append(f"{code(node.short_target)} in {code(name)}{f' ({code(path)})' if path else ''}")
+    places = [f"{code(node.short_target)}{in_module(node, code)}" for node in case.graph.ops if node.module[0]]
     more = len(places) - _MAX_PLACES
     return ", ".join(places[:_MAX_PLACES]) + (f", and {counted(more, 'op')} more" if more > 0 else "")
 
@@ -149,7 +145,7 @@ def _conclusions(summary: Summary) -> Iterable[Block]:
         yield Text(f"At fault: {summary.part}. {reason}")
     if summary.workarounds:
         yield Text("With each of these changes alone, the repro ran without the failure in a fresh interpreter:")
-        yield Items(tuple(map(_avoiding, summary.workarounds)))
+        yield Items(tuple(what_to_do(change, code) for change in summary.workarounds))
     if summary.uncompiled:
         yield Text(
             f"With {code(summary.uncompiled)} ahead of the first compiled call, the script itself ran to its end, and "
@@ -178,10 +174,6 @@ def _explained(outcome: Outcome) -> Iterable[Section]:
 def _listed(names: Sequence[str]) -> str:
     """Return the names of files in the bundle."""
     return ", ".join(code(f"{ARTIFACTS}/{name}") for name in names)
-
-
-def _avoiding(change: str) -> str:
-    return f"leave out {code(change.removeprefix(WITHOUT))}" if change.startswith(WITHOUT) else code(change)
 
 
 def _is_setting(change: str) -> bool:
