@@ -1,104 +1,132 @@
-"""Run a repro with torch's backends that compile nothing: the first that fails alike is at fault, not the backend."""
+"""Run a repro with torch's backends that compile nothing: what fails alike is a part of torch ahead of the backend."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import runpy
 import shutil
+import sys
 import tempfile
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minifier.data.case import EAGER, TORCH_COMPILE, BackendReference, BackendSource, Case, Level
-from minifier.data.failure import Kind, Stage
+from minifier.data.case import EAGER, BackendReference, BackendSource, Case, Level
+from minifier.data.failure import Failure, Kind, Stage
+from minifier.data.failure.frames import STDLIB_FOLDERS
 from minifier.data.failure.normalise import headline, normalise
 from minifier.data.settings import Settings
 from minifier.errors import NoRepro
+from minifier.flow.repro_search import in_place_of
+from minifier.process.child import signal_name
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
 from minifier.reduction.summary import ALIKE
-from minifier.repro.emit.repro import Repro, write_repro
+from minifier.repro.emit.repro import Repro, guard_seconds, write_repro
 from minifier.repro.report.failure_text import is_own_check
-from minifier.repro.source.run_source import with_first
+from minifier.repro.source.reduce_script import ReducedScript
 from minifier.torch_side.torch_private import INDUCTOR, backend_error
 
 _MIN_TIMEOUT_SECONDS = 60.0
-DECOMPOSES = "AOTAutograd with inductor's decompositions and partition"
-_PARTS = {"aot_eager": "AOTAutograd", "aot_eager_decomp_partition": DECOMPOSES}
-# In a script, for each call of torch.compile.
-_REPLACED = (
-    "import torch; torch.compile = (lambda compile: lambda *args, **kwargs: compile(*args, **"
-    "{{key: value for key, value in kwargs.items() if key not in ('mode', 'options')}} | {{'backend': {!r}}})"
-    ")(torch.compile)\n"
-)
+_DYNAMO, _AOT = "Dynamo", "AOTAutograd"
+DECOMPOSES = f"{_AOT} with inductor's decompositions and partition"
+_PART_OF_CONTROL = {"aot_eager": _AOT, "aot_eager_decomp_partition": DECOMPOSES}
+_NO_BACKEND_NEEDED = "The failure needs no backend."
+_COMPILES_NOTHING = "The backend compiles nothing."
+_TORCH = re.compile(r"(?:site|dist)-packages/torch/")
+_CALLS_COMPILED = "torch/_dynamo/eval_frame.py"
+_FILE = re.compile(r'^  File "([^"\n]+)"', re.MULTILINE)
 
 
 def run_controls(case: Case, repro: Repro, settings: Settings, display: Display = SILENT) -> Iterator[tuple[str, str]]:
-    """Run the Case's repro with torch's backends that compile nothing, as many as apply; yield (backend, how it ended).
+    """Run the repro of a graph with torch's backends that compile nothing; yield (backend, how it ended).
 
-    None applies to a graph that AOTAutograd made, if the failure is only a logged line, or if it needs no backend.
+    No control applies to a graph that AOTAutograd made, if the failure is only a logged line, or without a backend.
     """
     is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
-    if is_line or is_of_dynamo(case) or case.level not in (Level.DYNAMO, Level.SOURCE):
+    if is_line or repro.template is None or case.is_of_torch or case.level is not Level.DYNAMO:
         return
-    for name in _PARTS if case.backend.name == INDUCTOR else list(_PARTS)[:1]:
-        if name != case.backend.name and (how := _run_with(name, case, repro, settings, display)):
+    for name in _PART_OF_CONTROL if case.backend.name == INDUCTOR else list(_PART_OF_CONTROL)[:1]:
+        if not _is_control(case.backend, name) and (how := _run_with(name, case, repro, settings, display)):
             yield name, how
 
 
-def is_of_dynamo(case: Case) -> bool:
-    """Whether the failure shows while Dynamo traces, or with each graph run as it is."""
-    return case.while_tracing or case.backend.name in (TORCH_COMPILE.name, EAGER.name)
+def part_ahead_of_backend(case: Case, controls: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """Return the part of torch at fault ahead of the backend, and a sentence that tells why; ("", "") if none is known.
 
-
-def part_ahead(case: Case, controls: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """Return the part at fault ahead of the backend, and a sentence that tells why; ("", "") if none is known.
-
-    It is the first part of torch with which the failure shows. What Dynamo calls as it traces, such as a custom op's
-    fake kernel, may be the user's own code, which is no part of torch.
+    It is the first with which the failure shows.
     """
-    if is_of_dynamo(case):
-        raising = case.failure.fingerprint.raising
-        is_torch = raising is None or f"{raising.module}.".startswith("torch.") or is_own_check(case.failure)
-        return ("Dynamo", "The failure needs no backend.") if is_torch else ("", "")
-    if case.backend.name in _PARTS:
-        return _PARTS[case.backend.name], "The backend compiles nothing."
-    for name, how in controls:
-        if how == ALIKE:
-            return _PARTS[name], f'With backend="{name}" it fails in the same way.'
+    if case.while_tracing or case.backend.expression == EAGER.expression:
+        return (_DYNAMO, _NO_BACKEND_NEEDED) if _is_of_torchs_code(case.failure) else ("", "")
+    for name, part in _PART_OF_CONTROL.items():
+        if _is_control(case.backend, name):
+            return part, _COMPILES_NOTHING
+        if (name, ALIKE) in controls:
+            return part, f'With backend="{name}" it fails in the same way.'
     return "", ""
+
+
+def part_of_script(reduced: ReducedScript, failure: Failure) -> tuple[str, str]:
+    """Return the same for a script that is left, from how it ended without its backends."""
+    if not _is_of_torchs_code(failure):
+        return "", ""
+    if reduced.without_backends:
+        return _DYNAMO, _NO_BACKEND_NEEDED
+    reason = 'With backend="aot_eager" in each call it fails in the same way.'
+    return (_AOT, reason) if reduced.in_aot_eager else ("", "")
+
+
+def with_control(case: Case, name: str) -> Case:
+    """Return the Case with this backend of torch in the place of its own, whose imports stay."""
+    control = BackendReference(name, BackendSource.REGISTERED, f'"{name}"')
+    return replace(case, backend=in_place_of(case.backend, control))
+
+
+def _is_control(backend: BackendReference, name: str) -> bool:
+    return backend.expression == f'"{name}"'
+
+
+def _is_of_torchs_code(failure: Failure) -> bool:
+    """Whether torch raises, or computes wrong numbers: not the user's code that it calls, such as a fake kernel."""
+    fingerprint = failure.fingerprint
+    if fingerprint.stage is Stage.COMPARE or is_own_check(failure):
+        return True
+    raising = fingerprint.raising
+    is_torch = raising is not None and f"{raising.module}.".startswith("torch.")
+    return is_torch and not _has_own_code(_FILE.findall(failure.traceback))
+
+
+def _has_own_code(files: Sequence[str]) -> bool:
+    """Whether torch's code calls other code than Python's: the files of the frames, the outermost first.
+
+    A compiled function of the script is called by torch, too: the frames within its innermost call count.
+    """
+    calls = [number for number, file in enumerate(files) if file.endswith(_CALLS_COMPILED)]
+    within = itertools.dropwhile(lambda file: not _TORCH.search(file), files[calls[-1] if calls else 0 :])
+    return any(not (_TORCH.search(file) or file.startswith(("<", *STDLIB_FOLDERS))) for file in within)
 
 
 def _run_with(name: str, case: Case, repro: Repro, settings: Settings, display: Display) -> str:
     """Run the repro with another backend, and describe the result; "" if that is not possible."""
+    assert repro.template is not None, "a repro of a graph"
     try:
-        script = _with_backend(name, case, repro, settings.memory)
+        script = write_repro(with_control(case, name), repro.template, repro.variant, settings.memory)
     except NoRepro:
         return ""
     display.show(Progress(Phase.CONTROLS))
     scratch = Path(tempfile.mkdtemp(prefix="minify-"))
     try:
-        limits = Limits(max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS), settings.memory)
+        seconds = max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS) + guard_seconds(case)
+        limits = Limits(seconds, settings.memory)
         (end,) = run_again_if_killed([lambda: _run(script, case)], limits, scratch, display.tick)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return _result(end, case.failure.fingerprint.kind)
-
-
-def _with_backend(name: str, case: Case, repro: Repro, memory: int | None) -> Repro:
-    """Return the repro with this backend of torch in the place of its own. Raises NoRepro."""
-    if repro.template is None:
-        return replace(repro, text=with_first(repro.text, _REPLACED.format(name)))
-    return write_repro(with_control(case, name), repro.template, repro.variant, memory)
-
-
-def with_control(case: Case, name: str) -> Case:
-    """Return the Case with this backend of torch in the place of its own."""
-    backend = BackendReference(name, BackendSource.REGISTERED, f'"{name}"', dynamic=case.backend.dynamic)
-    return replace(case, backend=backend)
+    return _result(end, case.failure)
 
 
 def _run(script: Repro, case: Case) -> dict[str, Any]:
@@ -106,30 +134,34 @@ def _run(script: Repro, case: Case) -> dict[str, Any]:
     replace_programs_folder(case.import_path)
     os.environ.update(script.given)
     script.write(Path.cwd())
-    failure = case.failure
+    sys.argv = ["repro.py"]
     try:
         runpy.run_path("repro.py", run_name="__main__")
     except SystemExit as end:
-        if not end.code:
-            return {"how": "passes"}
-        how = f"exit status {end.code}"
-        return {"how": ALIKE if how == failure.fingerprint.message else f"ends with {how}"}
+        return {"how": "passes" if not end.code else f"ends with exit status {end.code}"}
     except BaseException as error:  # noqa: BLE001 - any exception is a result
-        inner = backend_error(error)
-        if failure.fingerprint.stage is Stage.COMPARE and isinstance(inner, AssertionError):
-            return {"how": ALIKE}
-        shown = type(inner).__name__, headline(normalise(str(inner)))
-        is_alike = shown == (failure.type.rpartition(".")[2], headline(normalise(failure.message)))
-        return {"how": ALIKE if is_alike else f"raises {shown[0]}"}
+        return {"how": ALIKE if _is_alike(error, case.failure) else f"raises {type(backend_error(error)).__name__}"}
     return {"how": "passes"}
 
 
-def _result(end: ChildEnd, sought: Kind) -> str:
+def _is_alike(error: BaseException, failure: Failure) -> bool:
+    """Whether the control's exception is the failure, and torch's; of a wrong result, the repro's own assertion."""
+    inner = backend_error(error)
+    if failure.fingerprint.stage is Stage.COMPARE:
+        return isinstance(error, AssertionError) and inner is error
+    seen = type(inner).__name__, headline(normalise(str(inner)))
+    files = [frame.filename for frame in traceback.extract_tb(inner.__traceback__)]
+    sought = failure.type.rpartition(".")[2], headline(normalise(failure.message))
+    return seen == sought and not _has_own_code(files)
+
+
+def _result(end: ChildEnd, failure: Failure) -> str:
     """Describe the result of a run; "" if this tool was at fault."""
     if end.fault:
         return ""
     if end.timed_out:
-        return ALIKE if sought is Kind.TIMEOUT else "does not end"
+        return "does not end"
     if end.result is None:
-        return ALIKE if sought is Kind.SIGNAL else "the process dies"
+        is_alike = end.signal is not None and signal_name(end.signal) == failure.fingerprint.message
+        return ALIKE if is_alike and not end.exhausted else "the process dies"
     return str(end.result["how"])

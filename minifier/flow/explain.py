@@ -16,7 +16,7 @@ from minifier.data.case.run_folder import RunFolder
 from minifier.data.failure import Kind
 from minifier.errors import LimitReached, NoRepro, StoppedEarly, UsageError
 from minifier.flow.attempt import Attempt, ReproResult, Run
-from minifier.flow.controls import DECOMPOSES, part_ahead, with_control
+from minifier.flow.controls import DECOMPOSES, part_ahead_of_backend, with_control
 from minifier.flow.folders import asked_there
 from minifier.flow.reduce_in_child import in_child
 from minifier.flow.repro_search import search_for, stopped_if_interrupted
@@ -82,7 +82,7 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
     except (KeyboardInterrupt, NoRepro, StoppedEarly, LimitReached) as error:  # the results so far are to be reported
         run.ui.say(f"not known what is at fault: {error or 'interrupted'}")
         return summary
-    part, reason = part_ahead(case, summary.backends)
+    part, reason = part_ahead_of_backend(case, summary.backends)
     if part in ("", DECOMPOSES) and explanation.part:  # which decomposition, say
         part, reason = explanation.part, f"{explanation.reason} {reason}".strip()
     summary = replace(
@@ -93,18 +93,21 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
         workarounds=(),
         artifacts=explanation.artifacts,
     )
-    own = [each for each in changes(case) if each.line in explanation.changes]
-    own += [Change("", setting_statement(each), with_setting(case, each)) for each in explanation.avoiding]
+    tried = [each for group in changes(case) for each in group if each.line in explanation.changes]
+    tried += [Change("", setting_statement(each), with_setting(case, each)) for each in explanation.avoiding]
     with contextlib.suppress(KeyboardInterrupt):
-        for change in own:
+        for change in tried:
             if len(summary.workarounds) == _MAX_WORKAROUNDS:
                 break
             if not _passes(attempt, change.case, result.repro):
                 continue
-            if change.given and not summary.workarounds and OWN_PASS not in summary.part:
-                how = "Without it" if change.line.startswith(WITHOUT) else f"With {change.line}"
-                reason = f"{how} the repro does not fail."
-                summary = replace(summary, part=f"what the program's own {change.given} asks for", reason=reason)
+            is_left_out = change.line.startswith(WITHOUT)
+            is_part = not summary.part or (
+                is_left_out and OWN_PASS not in summary.part
+            )  # another value may ask for less
+            if change.source and not summary.workarounds and is_part:
+                reason = f"{'Without it' if is_left_out else f'With {change.line}'} the repro does not fail."
+                summary = replace(summary, part=f"what the program's own {change.source} asks for", reason=reason)
             summary = replace(summary, workarounds=(*summary.workarounds, change.line))
         if not summary.workarounds:
             summary = replace(summary, uncompiled=_uncompiled(attempt, seconds))

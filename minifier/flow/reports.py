@@ -11,7 +11,7 @@ from minifier.data.case.files import mark_of_repro
 from minifier.data.losses import losses
 from minifier.errors import NoRepro
 from minifier.flow.attempt import Attempt, backend_fallbacks
-from minifier.flow.controls import part_ahead, run_controls
+from minifier.flow.controls import part_ahead_of_backend, run_controls
 from minifier.flow.explain import with_explanation
 from minifier.flow.repro_search import ReproSearch, search_for, with_shown_exception
 from minifier.flow.short_definitions import nearest_change
@@ -104,17 +104,15 @@ def _with_controls(attempt: Attempt) -> Summary | None:
     if attempt.reduced is None:
         return None
     summary, result = attempt.reduced.summary, attempt.repro_result
-    if result is None or result.repro is None:
+    if result is None or result.repro is None or result.repro.template is None:
         return summary
-    case, controls, is_script = result.case, [], result.repro.template is None
-    if is_script and not attempt.run.settings.explain:
-        return summary
-    if not is_script and not case.is_of_torch:
+    case, controls = result.case, []
+    if not case.is_of_torch:
         raises = case.failure.missing_exception is not None
         controls = [("eager", "raises, which is right" if raises else "passes")]  # without that there is no repro
     with contextlib.suppress(KeyboardInterrupt):
         controls += run_controls(case, result.repro, attempt.run.settings, attempt.run.ui)
-    part, reason = part_ahead(case, controls)
+    part, reason = part_ahead_of_backend(case, controls)
     return replace(summary, backends=tuple(controls), part=part, reason=reason)
 
 

@@ -195,13 +195,13 @@ class ReproSearch:
         if self.case.is_of_torch:
             return replace(repro, text=in_eager(repro.text))
         template, variant = repro.form
-        backend = _in_place_of(self.case.backend, EAGER_COMPILERS if template is Template.CALL_COMPILER else EAGER)
+        backend = in_place_of(self.case.backend, EAGER_COMPILERS if template is Template.CALL_COMPILER else EAGER)
         variant = replace(variant, compiler="fw_compiler")
         return write_repro(replace(self.case, backend=backend), template, variant, self.settings.memory)
 
 
-def _in_place_of(backend: BackendReference, eager: BackendReference) -> BackendReference:
-    """Return eager with what the backend's imports may bring."""
+def in_place_of(backend: BackendReference, eager: BackendReference) -> BackendReference:
+    """Return a backend of torch's with what the backend's imports may bring."""
     kept = {name: getattr(backend, name) for name in ("imports", "folders", "ahead", "dynamic", "files")}
     return replace(eager, **kept)
 
@@ -279,7 +279,7 @@ def may_be_of_torch(attempt: Attempt) -> bool:
 def find_repro_of_torch(attempt: Attempt) -> Attempt:
     """Search for a repro with the backend eager: torch.compile itself fails, and a control runs uncompiled."""
     reduced, folder = attempt.reduction, attempt.folder
-    backend = _in_place_of(attempt.case.backend, EAGER)
+    backend = in_place_of(attempt.case.backend, EAGER)
     minimal = replace(reduced.minimal, backend=backend)
     save(minimal, folder.minimal)
     case = replace(attempt.case, backend=backend)

@@ -32,6 +32,7 @@ from minifier.data.settings import Settings
 from minifier.data.torch_names import FOLDERS_OF_COMPILE
 from minifier.errors import FailsByItself, NoRepro, NothingToReduce, StoppedEarly
 from minifier.flow.attempt import Attempt, Reduced, ReproResult, Run
+from minifier.flow.controls import part_of_script
 from minifier.flow.folders import make_folder
 from minifier.flow.reports import report
 from minifier.flow.repro_search import with_shown_exception
@@ -150,7 +151,9 @@ def reduce_to_script(
     backend = _NO_BACKEND if reduced.without_backends else replace(backend, folders=())
     case = Case(EMPTY_GRAPH, (), backend, failure, script=script, level=Level.SOURCE)
     save(case, folder.minimal)  # records the folders that the import path needs
-    attempt = Attempt(run, folder, case, reduced=Reduced(reduced.summary, case, case))
+    part, reason = part_of_script(reduced, failure)
+    summary = replace(reduced.summary, part=part, reason=reason)
+    attempt = Attempt(run, folder, case, reduced=Reduced(summary, case, case))
     run.errors.extend(reduced.errors)
     reduced_text = reduced.source
     with run.going_on():

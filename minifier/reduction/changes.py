@@ -14,30 +14,33 @@ from minifier.reduction.passes.state import with_option, without_config, without
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a Case: what the program gives, as source, is left out or gets another value.
+    """A change of a Case: a part of the program, whose `source` this is, is left out or gets another value.
 
     `line` says so to a person: what stands in its place, or `without` what is left out.
     """
 
-    given: str
+    source: str
     line: str
     case: Case
 
 
-def changes(case: Case) -> Iterator[Change]:
-    """Yield a change for each setting and each option left out, and for each flag and number of an option or argument.
+def changes(case: Case) -> Iterator[tuple[Change, ...]]:
+    """Yield the changes of each setting, option, and flag or number among the arguments that make the backend.
 
-    A flag gets its other value, a number becomes 0: what levels and counts call "less".
+    One of them is enough. A setting or option is left out. A flag gets its other value, a number becomes 0: what levels
+    and counts call "less".
     """
     for setting in case.state.config:
-        given = setting_statement(setting)
-        yield Change(given, f"{WITHOUT}{given}", without_config(setting)(case))
-    for key, value in (case.backend.options or {}).items():
-        given = f"options={literal({key: value})}"
-        yield Change(given, f"{WITHOUT}{given}", without_option(key)(case))
-        if (other := _other(value)) is not None:
-            yield Change(given, f"options={literal({key: other})}", with_option(key, other)(case))
-    yield from _of_backend(case)
+        source = setting_statement(setting)
+        yield (Change(source, f"{WITHOUT}{source}", without_config(setting)(case)),)
+    options = case.backend.options or {}
+    for key, value in options.items():
+        source = f"options={literal({key: value})}"
+        left_out = Change(source, f"{WITHOUT}{source}", without_option(key)(case))
+        other = _other(value)
+        line = f"options={literal({**options, key: other})}"
+        yield (left_out,) if other is None else (left_out, Change(source, line, with_option(key, other)(case)))
+    yield from ((change,) for change in _of_backend(case))
 
 
 def _other(value: Any) -> bool | int | None:
@@ -50,22 +53,32 @@ def _other(value: Any) -> bool | int | None:
 def _of_backend(case: Case) -> Iterator[Change]:
     """Yield a change for each flag and number among the arguments of the calls that make the backend.
 
-    They stand in its expression, or in the script's own statement that binds the name that the expression is.
+    They stand in its expression, or in the script's last statement that binds the name that the expression is.
     """
-    name = case.backend.expression
-    for given, expression in _with_other_arguments(name):
+    name, definitions = case.backend.expression, case.definitions
+    for argument, expression in _with_other_arguments(name, ast.parse(name)):
         backend = replace(case.backend, expression=expression)
-        yield Change(given, f"backend={expression}", replace(case, backend=backend))
-    for statement in ast.parse(case.definitions).body if name.isidentifier() else ():
-        if isinstance(statement, ast.Assign) and [ast.unparse(each) for each in statement.targets] == [name]:
-            text = ast.get_source_segment(case.definitions, statement) or ""
-            for given, changed in _with_other_arguments(text):
-                yield Change(given, changed, replace(case, definitions=case.definitions.replace(text, changed)))
+        yield Change(argument, f"backend={expression}", replace(case, backend=backend))
+    statements = ast.parse(definitions).body
+    bind = [number for number, statement in enumerate(statements) if name in _names_bound(statement)]
+    for number in bind[-1:]:
+        for argument, changed in _with_other_arguments(definitions, statements[number]):
+            line = ast.get_source_segment(changed, ast.parse(changed).body[number]) or ""
+            yield Change(argument, line, replace(case, definitions=changed))
 
 
-def _with_other_arguments(source: str) -> Iterator[tuple[str, str]]:
-    """Yield (keyword argument, source with another value of it) for each flag and number of a call in the source."""
-    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+def _names_bound(statement: ast.stmt) -> list[str]:
+    """Return the names that an assignment binds."""
+    if isinstance(statement, ast.Assign):
+        return [target.id for target in statement.targets if isinstance(target, ast.Name)]
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return [statement.target.id]
+    return []
+
+
+def _with_other_arguments(source: str, part: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield (keyword argument, source with another value of it) for each flag and number of a call in this part."""
+    calls = (node for node in ast.walk(part) if isinstance(node, ast.Call))
     for keyword in (keyword for call in calls for keyword in call.keywords):
         value = keyword.value
         other = _other(value.value) if isinstance(value, ast.Constant) else None
@@ -75,7 +88,7 @@ def _with_other_arguments(source: str) -> Iterator[tuple[str, str]]:
 
 def _replaced(source: str, node: ast.expr, text: str) -> str:
     """Return the source with this text in the place of a node, which stands on one line."""
-    lines = source.splitlines(keepends=True)
+    lines = source.split("\n")
     line = lines[node.lineno - 1].encode()  # ast counts bytes
-    changed = line[: node.col_offset] + text.encode() + line[node.end_col_offset :]
-    return "".join((*lines[: node.lineno - 1], changed.decode(), *lines[node.lineno :]))
+    lines[node.lineno - 1] = (line[: node.col_offset] + text.encode() + line[node.end_col_offset :]).decode()
+    return "\n".join(lines)

@@ -259,14 +259,14 @@ class _Explainer:
     def explanation(self) -> Explanation:
         at_fault: _Application | None = None
         avoiding: list[Setting] = []
-        passing: dict[str, str] = {}
+        passing: list[str] = []
         artifacts: tuple[str, ...] = ()
         try:
             (verdict,) = self._asked([_UNCHANGED], [self.case])
             applied = self.prober.applied
-            for change in changes(self.case) if verdict is Verdict.SAME else ():
-                if change.given not in passing and self._asked([change.line], [change.case]) == [Verdict.PASS]:
-                    passing[change.given] = change.line
+            for group in changes(self.case) if verdict is Verdict.SAME else ():
+                lines = (each.line for each in group if self._asked([each.line], [each.case]) == [Verdict.PASS])
+                passing += list(itertools.islice(lines, 1))
             if verdict is Verdict.SAME and applied:
                 has_inductor = bool(set(applied) - _NOT_OF_INDUCTOR)
                 artifacts = self._dumped(has_inductor)
@@ -284,7 +284,7 @@ class _Explainer:
         if phrases and (at_fault is None or at_fault.part not in _NAMED):
             line = setting_statement(next(setting for setting in avoiding if setting in _PHRASES))
             part, reason = phrases[0], f"With {line} the reduced program does not fail."
-        return Explanation(tuple(self.answers), part, reason, tuple(avoiding), tuple(passing.values()), artifacts)
+        return Explanation(tuple(self.answers), part, reason, tuple(avoiding), tuple(passing), artifacts)
 
     def _asked(self, changes: Sequence[str], cases: Sequence[Case]) -> list[Verdict]:
         """Probe the Cases, with these changes in words, at once; raise _TimeIsUp if there is no time left."""

@@ -250,7 +250,7 @@ def test_a_pass_is_at_fault_and_may_be_disabled(project, soak):
 def test_a_decomposition_is_at_fault_where_nothing_compiles(project, soak):
     explained = project.run(OF_INDUCTORS_DECOMPOSITIONS, timeout=280, **ASKS).result["explained"]
     assert explained["part"].startswith("the decomposition of aten.grid_sampler_2d.default, number 1 of ")
-    assert 'With backend="aot_eager_decomp_partition" it fails in the same way.' in explained["reason"]
+    assert "aot_eager_decomp_partition" in explained["reason"]
     assert not any("torch._inductor" in probe["changed"] for probe in explained["probes"]), "inductor is not asked"
     assert "| the reduced program with `aot_eager_decomp_partition` |" in (project.out / "report.md").read_text()
 

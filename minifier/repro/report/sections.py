@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from minifier.data.case import BackendSource, Case, Level
+from minifier.data.case.literals import WITHOUT
 from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.kinds import with_names
 from minifier.data.failure.normalise import headline
@@ -177,11 +178,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _is_setting(change: str) -> bool:
-    return " = " in change
+    return change.startswith(f"{INDUCTOR_CONFIG}.")
 
 
 def _changed(change: str) -> str:
-    return code(change) if _is_setting(change) else change
+    source = change.removeprefix(WITHOUT)
+    is_source = " = " in source or source.startswith(("options=", "backend="))
+    return change.removesuffix(source) + code(source) if is_source else change
 
 
 def _reference(case: Case) -> Table:

@@ -27,7 +27,13 @@ from minifier.reduction.probe.children import ChildEnd, tell
 from minifier.repro.source.own_code import code_text, described, digest, nested_codes
 from minifier.repro.source.statement_tree import definition
 from minifier.torch_side.fx.script_objects import FILE
-from minifier.torch_side.torch_private import AskedBackend, as_dynamo_takes, asked_backend, observe_backend_calls
+from minifier.torch_side.torch_private import (
+    AskedBackend,
+    as_dynamo_takes,
+    asked_backend,
+    compiler_for,
+    observe_backend_calls,
+)
 
 _LINE_NUMBER = re.compile(r"line \d+")
 
@@ -223,6 +229,15 @@ class GraphsInEager:
     def start(self) -> None:
         """Answer all backend calls of this process from now on."""
         observe_backend_calls(lambda _compiler, gm, _inputs, _call: as_dynamo_takes(gm.forward))
+
+
+class GraphsInAotEager:
+    """Answers each backend call of this process with torch's `aot_eager`: AOTAutograd traces, nothing compiles."""
+
+    def start(self) -> None:
+        """Answer all backend calls of this process from now on."""
+        backend = compiler_for("aot_eager", None, None, None)
+        observe_backend_calls(lambda _compiler, gm, inputs, _call: as_dynamo_takes(backend(gm, inputs)))
 
 
 def _name(asked: AskedBackend) -> str:

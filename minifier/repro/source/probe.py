@@ -19,7 +19,7 @@ from minifier.process.progress import Phase, Progress, counted
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed, run_children
 from minifier.reduction.probe.prepared_case import preload
 from minifier.reduction.probe.verdicts import Judged, judge
-from minifier.repro.source.conditions import BackendWatch, Condition, GraphsInEager, SourceRun
+from minifier.repro.source.conditions import BackendWatch, Condition, GraphsInAotEager, GraphsInEager, SourceRun
 from minifier.repro.source.passes import MODULES
 from minifier.repro.source.run_facts import Recorded
 from minifier.repro.source.run_source import DRAWN, Watch, instrumented, recording, run_after_control, run_source
@@ -160,6 +160,16 @@ class SourceLab:
         self.without_backends = False
         self._verdicts.clear()
         return self.holds([source])[0]
+
+    def fails_in_aot_eager(self, source: str) -> bool:
+        """Return whether the source shows the failure with torch's `aot_eager` in the place of each backend."""
+
+        def job() -> dict[str, Any]:
+            return run_source(source, file=self.file, watch=GraphsInAotEager())
+
+        (end,) = run_children([job], self._limits(), self.scratch)
+        self._note_fault("the control with aot_eager", end)
+        return judge(end, self.expected, (), self.match).verdict is Verdict.SAME
 
     def verdict(self, source: str) -> Verdict | None:
         """Return the verdict on a text; None if `holds` was not asked about it."""

@@ -203,6 +203,7 @@ class ReducedScript:
     stopped: str = ""
     kept: tuple[str, ...] = ()
     without_backends: bool = False
+    in_aot_eager: bool = False
     warnings: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
 
@@ -349,7 +350,8 @@ def _reduce(
             write_others(lab.others, out / "others")
         stopped = "" if reduced.minimal else _SPENT
         done = script(reduced.source, reduced.statements, stopped, reduced.minimal)
-        return replace(done, without_backends=without_backends)
+        in_aot_eager = settings.explain and not without_backends and lab.fails_in_aot_eager(reduced.source)
+        return replace(done, without_backends=without_backends, in_aot_eager=in_aot_eager)
 
 
 def _folders(program: Program) -> tuple[str, ...]:

@@ -22,14 +22,14 @@ from minifier.data.failure import Stage
 from minifier.data.failure.evidence import stage_shown
 from minifier.data.failure.observed import describe, text
 from minifier.reduction.probe.children import AHEAD, fall_silent, imports_told, tell
-from minifier.repro.source.conditions import BackendWatch, GraphsInEager
+from minifier.repro.source.conditions import BackendWatch, GraphsInAotEager, GraphsInEager
 from minifier.repro.source.own_check import EXIT_LINE
 from minifier.repro.source.own_code import digest
 from minifier.repro.source.run_facts import CALLABLE, HISTORY, NUMBER, TENSOR, Recorded
 from minifier.repro.source.statement_tree import ORDINARY_FRAMES
 from minifier.torch_side.fx.script_objects import FILE, define
 
-Watch = BackendWatch | GraphsInEager
+Watch = BackendWatch | GraphsInEager | GraphsInAotEager
 
 _SEED = 0
 DRAWN = "drawn"  # the key of what a child tells: the end of its random numbers
