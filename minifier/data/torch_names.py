@@ -126,6 +126,7 @@ _MODULES_OF_ERRORS = (_module("torch._dynamo.exc"), _module("torch._inductor.exc
 ERRORS_OF_DYNAMO = f"{_MODULES_OF_ERRORS[0]}."
 ERRORS_OF_COMPILE = tuple(f"{name}." for name in _MODULES_OF_ERRORS)
 FOLDERS_OF_COMPILE = tuple(f"/{name.replace('.', '/')}/" for name in (_DYNAMO, _INDUCTOR, FUNCTORCH, "torch.fx"))
+FILE_OF_CALLS = f"/{_module('torch._dynamo.eval_frame').replace('.', '/')}.py"  # of compiled functions; ends the path
 COMPILE_FX = _module("torch._inductor.compile_fx")
 INDUCTOR_MODULES = (COMPILE_FX, _module("torch._inductor.codegen.cpp"))  # import nearly everything it needs
 

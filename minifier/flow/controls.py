@@ -20,6 +20,7 @@ from minifier.data.failure import Failure, Kind, Stage
 from minifier.data.failure.frames import STDLIB_FOLDERS
 from minifier.data.failure.normalise import headline, normalise
 from minifier.data.settings import Settings
+from minifier.data.torch_names import FILE_OF_CALLS
 from minifier.errors import NoRepro
 from minifier.flow.repro_search import in_place_of
 from minifier.process.child import signal_name
@@ -39,7 +40,6 @@ _PART_OF_CONTROL = {"aot_eager": _AOT, "aot_eager_decomp_partition": DECOMPOSES}
 _NO_BACKEND_NEEDED = "The failure needs no backend."
 _COMPILES_NOTHING = "The backend compiles nothing."
 _TORCH = re.compile(r"(?:site|dist)-packages/torch/")
-_CALLS_COMPILED = "torch/_dynamo/eval_frame.py"
 _FILE = re.compile(r'^  File "([^"\n]+)"', re.MULTILINE)
 
 
@@ -106,7 +106,7 @@ def _has_own_code(files: Sequence[str]) -> bool:
 
     A compiled function of the script is called by torch, too: the frames within its innermost call count.
     """
-    calls = [number for number, file in enumerate(files) if file.endswith(_CALLS_COMPILED)]
+    calls = [number for number, file in enumerate(files) if file.endswith(FILE_OF_CALLS)]
     within = itertools.dropwhile(lambda file: not _TORCH.search(file), files[calls[-1] if calls else 0 :])
     return any(not (_TORCH.search(file) or file.startswith(("<", *STDLIB_FOLDERS))) for file in within)
 
