@@ -1,0 +1,46 @@
+"""What the ends of a script without its backends tell of the part at fault."""
+
+import pytest
+
+from minifier.data.failure import Failure, Fingerprint, Kind, Stage
+from minifier.data.failure.frames import Frame
+from minifier.flow.controls import part_of_script
+from minifier.repro.source.reduce_script import ReducedScript
+
+OWN = "/home/ann/failing.py"
+PACKAGES = "/usr/lib/python3.11/site-packages"
+TORCH = [f"{PACKAGES}/torch/{name}.py" for name in ("_dynamo/eval_frame", "_dynamo/convert_frame", "_refs/__init__")]
+IN_TORCH = [OWN, *TORCH]
+OF_A_COMPILED_FUNCTION = [OWN, TORCH[0], OWN, *TORCH]
+IN_A_FAKE_KERNEL = [OWN, *TORCH, OWN, TORCH[2]]
+IN_A_BACKEND = [OWN, *TORCH, f"{PACKAGES}/speedy/lower.py", TORCH[2]]
+
+
+def part(files, kind=Kind.EXCEPTION, raised_by="torch._refs", **ends):
+    traceback = "".join(f'  File "{file}", line 1, in f\n' for file in files)
+    raising = Frame(raised_by, "view") if raised_by else None
+    fingerprint = Fingerprint(Stage.COMPILE, kind, types=("builtins.RuntimeError",), raising=raising)
+    failure = Failure(fingerprint, "RuntimeError", "shape '[3, 5]' is invalid", traceback)
+    return part_of_script(ReducedScript("", 1, 1, True, (), 0.0, 0.0, failure, (), (), **ends), failure)[0]
+
+
+@pytest.mark.parametrize("files", [IN_TORCH, OF_A_COMPILED_FUNCTION])
+def test_torchs_own_exception_is_the_fault_of_the_first_part_that_shows_it(files):
+    assert part(files, without_backends=True) == "Dynamo"
+    assert part(files, in_aot_eager=True) == "AOTAutograd"
+    assert part(files) == "", "of a backend, or of one that is not known"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"files": IN_A_FAKE_KERNEL},
+        {"files": IN_A_BACKEND},
+        {"files": IN_TORCH, "raised_by": "__main__"},
+        {"files": IN_TORCH, "raised_by": "torchvision.ops"},
+        {"files": IN_TORCH, "raised_by": "", "kind": Kind.SIGNAL},
+    ],
+    ids=["a fake kernel that calls torch", "a backend", "the script", "another package", "a death"],
+)
+def test_no_part_of_torch_is_named_where_other_code_may_be_at_fault(how):
+    assert part(**how, without_backends=True) == part(**how, in_aot_eager=True) == ""
