@@ -15,7 +15,11 @@ import click
 import torch
 
 HERE = Path(__file__).resolve().parent.parent
-SCRIPTS, PAGE = HERE / "benchmarks" / "real", HERE / "docs" / "gallery.md"
+sys.path.insert(0, str(HERE / "benchmarks"))
+
+from real import SCRIPTS, Real  # noqa: E402
+
+PAGE = HERE / "docs" / "gallery.md"
 # One of each kind: what raises, dies and differs; the inputs, the gradients, the layout; inductor, AOTAutograd, Dynamo.
 SHOWN = (
     "darkest_pixel_uint8_min",
@@ -40,10 +44,8 @@ and the whole repro.
 
 def entry(name: str, folder: Path) -> str:
     """Run a program under `minify run` in this folder; return its part of the page."""
-    text = (SCRIPTS / f"{name}.py").read_text(encoding="utf-8")
-    told, _, program = text.partition('"""\n\n')
-    what = " ".join(told.partition('"""')[2].partition("\n\n")[0].split())
-    source = re.findall(r"^source: (.+)$", told, re.MULTILINE)[0]
+    real = Real.read(SCRIPTS / f"{name}.py")
+    program = real.path.read_text(encoding="utf-8").partition('"""\n\n')[2]
     (folder / f"{name}.py").write_text(program, encoding="utf-8")
     minify = [sys.executable, "-m", "minifier"]
     subprocess.run([*minify, "run", "--quiet", f"{name}.py"], cwd=folder, stdin=subprocess.DEVNULL, check=False)
@@ -53,7 +55,7 @@ def entry(name: str, folder: Path) -> str:
     repro = (folder / out / "repro.py").read_text(encoding="utf-8").strip()
     indented = "".join(f"    {line}".rstrip() + "\n" for line in program.strip().splitlines())
     return (
-        f"## {name}\n\n{what} [The report]({source}).\n\n"
+        f"## {name}\n\n{real.what} [The report]({real.source}).\n\n"
         f'??? note "The program, {len(program.splitlines())} lines"\n\n    ```python\n{indented}    ```\n\n'
         f"```\n{lines}\n```\n\n```python\n{repro}\n```\n"
     )

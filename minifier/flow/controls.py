@@ -17,7 +17,7 @@ from typing import Any
 
 from minifier.data.case import EAGER, BackendReference, BackendSource, Case, Level
 from minifier.data.failure import Failure, Kind, Stage
-from minifier.data.failure.frames import STDLIB_FOLDERS
+from minifier.data.failure.frames import is_beside_torch, is_torchs
 from minifier.data.failure.normalise import headline, normalise
 from minifier.data.settings import Settings
 from minifier.data.torch_names import FILE_OF_CALLS
@@ -39,7 +39,6 @@ DECOMPOSES = f"{_AOT} with inductor's decompositions and partition"
 _PART_OF_CONTROL = {"aot_eager": _AOT, "aot_eager_decomp_partition": DECOMPOSES}
 _NO_BACKEND_NEEDED = "The failure needs no backend."
 _COMPILES_NOTHING = "The backend compiles nothing."
-_TORCH = re.compile(r"(?:site|dist)-packages/torch/")
 _FILE = re.compile(r'^  File "([^"\n]+)"', re.MULTILINE)
 
 
@@ -56,19 +55,17 @@ def run_controls(case: Case, repro: Repro, settings: Settings, display: Display 
             yield name, how
 
 
-def part_ahead_of_backend(case: Case, controls: Sequence[tuple[str, str]]) -> tuple[str, str]:
+def part_ahead_of_backend(case: Case, failing_control: str) -> tuple[str, str]:
     """Return the part of torch at fault ahead of the backend, and a sentence that tells why; ("", "") if none is known.
 
-    It is the first with which the failure shows.
+    It is the first with which the failure shows. `failing_control` is "" if no control fails.
     """
     if case.while_tracing or case.backend.expression == EAGER.expression:
         return (_DYNAMO, _NO_BACKEND_NEEDED) if _is_of_torchs_code(case.failure) else ("", "")
-    for name, part in _PART_OF_CONTROL.items():
-        if _is_control(case.backend, name):
-            return part, _COMPILES_NOTHING
-        if (name, ALIKE) in controls:
-            return part, f'With backend="{name}" it fails in the same way.'
-    return "", ""
+    if failing_control:
+        return _PART_OF_CONTROL[failing_control], f'With backend="{failing_control}" it fails in the same way.'
+    part = next((part for name, part in _PART_OF_CONTROL.items() if _is_control(case.backend, name)), "")
+    return part, _COMPILES_NOTHING if part else ""
 
 
 def part_of_script(reduced: ReducedScript, failure: Failure) -> tuple[str, str]:
@@ -107,8 +104,8 @@ def _has_own_code(files: Sequence[str]) -> bool:
     A compiled function of the script is called by torch, too: the frames within its innermost call count.
     """
     calls = [number for number, file in enumerate(files) if file.endswith(FILE_OF_CALLS)]
-    within = itertools.dropwhile(lambda file: not _TORCH.search(file), files[calls[-1] if calls else 0 :])
-    return any(not (_TORCH.search(file) or file.startswith(("<", *STDLIB_FOLDERS))) for file in within)
+    within = itertools.dropwhile(lambda file: not is_torchs(file), files[calls[-1] if calls else 0 :])
+    return any(map(is_beside_torch, within))
 
 
 def _run_with(name: str, case: Case, repro: Repro, settings: Settings, display: Display) -> str:

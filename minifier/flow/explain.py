@@ -1,4 +1,4 @@
-"""Explain a verified repro: ask what of the compiler is at fault, and verify what avoids the failure."""
+"""Find the part at fault in a verified repro, and verify changes that avoid the failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from minifier.flow.folders import asked_there
 from minifier.flow.reduce_in_child import in_child
 from minifier.flow.repro_search import search_for, stopped_if_interrupted
 from minifier.process.progress import Phase, Progress
-from minifier.reduction.changes import Change, changes
+from minifier.reduction.changes import Change, changes_of
 from minifier.reduction.explain import OWN_PASS, Explanation, explain, with_setting
 from minifier.reduction.summary import Summary
 from minifier.repro.emit.repro import Repro, write_repro
@@ -82,7 +82,7 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
     except (KeyboardInterrupt, NoRepro, StoppedEarly, LimitReached) as error:  # the results so far are to be reported
         run.ui.say(f"not known what is at fault: {error or 'interrupted'}")
         return summary
-    part, reason = part_ahead_of_backend(case, summary.backends)
+    part, reason = part_ahead_of_backend(case, summary.failing_control)
     if part in ("", DECOMPOSES) and explanation.part:  # which decomposition, say
         part, reason = explanation.part, f"{explanation.reason} {reason}".strip()
     summary = replace(
@@ -93,7 +93,7 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
         workarounds=(),
         artifacts=explanation.artifacts,
     )
-    tried = [each for group in changes(case) for each in group if each.line in explanation.changes]
+    tried = [each for group in changes_of(case) for each in group if each.line in explanation.changes]
     tried += [Change("", setting_statement(each), with_setting(case, each)) for each in explanation.avoiding]
     with contextlib.suppress(KeyboardInterrupt):
         for change in tried:
@@ -101,17 +101,25 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
                 break
             if not _passes(attempt, change.case, result.repro):
                 continue
-            is_left_out = change.line.startswith(WITHOUT)
-            is_part = not summary.part or (
-                is_left_out and OWN_PASS not in summary.part
-            )  # another value may ask for less
-            if change.source and not summary.workarounds and is_part:
-                reason = f"{'Without it' if is_left_out else f'With {change.line}'} the repro does not fail."
-                summary = replace(summary, part=f"what the program's own {change.source} asks for", reason=reason)
+            if change.source and not summary.workarounds:
+                summary = _with_source_at_fault(summary, change)
             summary = replace(summary, workarounds=(*summary.workarounds, change.line))
         if not summary.workarounds:
             summary = replace(summary, uncompiled=_uncompiled(attempt, seconds))
     return summary
+
+
+def _with_source_at_fault(summary: Summary, change: Change) -> Summary:
+    """Return the summary with what the program gives as the part at fault, unless more is known.
+
+    Another value of an argument may ask for less, which tells nothing of a part that is known.
+    """
+    is_left_out = change.line.startswith(WITHOUT)
+    if summary.part and (not is_left_out or OWN_PASS in summary.part):
+        return summary
+    how = "Without it" if is_left_out else f"With {change.line}"
+    part = f"what the program's own {change.source} asks for"
+    return replace(summary, part=part, reason=f"{how} the repro does not fail.")
 
 
 def _uncompiled(attempt: Attempt, seconds: float) -> str:

@@ -112,8 +112,9 @@ def _with_controls(attempt: Attempt) -> Summary | None:
         controls = [("eager", "raises, which is right" if raises else "passes")]  # without that there is no repro
     with contextlib.suppress(KeyboardInterrupt):
         controls += run_controls(case, result.repro, attempt.run.settings, attempt.run.ui)
-    part, reason = part_ahead_of_backend(case, controls)
-    return replace(summary, backends=tuple(controls), part=part, reason=reason)
+    summary = replace(summary, backends=tuple(controls))
+    part, reason = part_ahead_of_backend(case, summary.failing_control)
+    return replace(summary, part=part, reason=reason)
 
 
 def _as_shown(attempt: Attempt) -> Case | None:

@@ -14,9 +14,9 @@ from minifier.reduction.passes.state import with_option, without_config, without
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a Case: a part of the program, whose `source` this is, is left out or gets another value.
+    """A change of a Case: the part of the program with this `source` is left out, or gets another value.
 
-    `line` says so to a person: what stands in its place, or `without` what is left out.
+    `line` is what a person reads: the source in its place, or `without` and the source that is left out.
     """
 
     source: str
@@ -24,7 +24,7 @@ class Change:
     case: Case
 
 
-def changes(case: Case) -> Iterator[tuple[Change, ...]]:
+def changes_of(case: Case) -> Iterator[tuple[Change, ...]]:
     """Yield the changes of each setting, option, and flag or number among the arguments that make the backend.
 
     One of them is enough. A setting or option is left out. A flag gets its other value, a number becomes 0: what levels

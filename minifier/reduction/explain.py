@@ -30,7 +30,7 @@ from minifier.data.settings import Settings
 from minifier.data.torch_names import AVOIDING, DISABLED_PASSES, DUMP_FOLDER, DUMPS
 from minifier.process.machine import cores
 from minifier.process.progress import Phase, Progress
-from minifier.reduction.changes import changes
+from minifier.reduction.changes import changes_of
 from minifier.reduction.passes.state import without_config
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed, tell
 from minifier.reduction.probe.evaluate import evaluate
@@ -264,7 +264,7 @@ class _Explainer:
         try:
             (verdict,) = self._asked([_UNCHANGED], [self.case])
             applied = self.prober.applied
-            for group in changes(self.case) if verdict is Verdict.SAME else ():
+            for group in changes_of(self.case) if verdict is Verdict.SAME else ():
                 lines = (each.line for each in group if self._asked([each.line], [each.case]) == [Verdict.PASS])
                 passing += list(itertools.islice(lines, 1))
             if verdict is Verdict.SAME and applied:

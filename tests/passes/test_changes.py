@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from case_samples import small_case
 
-from minifier.reduction.changes import changes
+from minifier.reduction.changes import changes_of
 
 
 def with_backend(definitions="", **fields):
@@ -15,7 +15,7 @@ def with_backend(definitions="", **fields):
 
 
 def lines(case):
-    return [[change.line for change in group] for group in changes(case)]
+    return [[change.line for change in group] for group in changes_of(case)]
 
 
 def test_an_option_is_left_out_or_gets_another_value_beside_the_others():
@@ -32,7 +32,7 @@ def test_an_option_is_left_out_or_gets_another_value_beside_the_others():
         ],
         ['without options={"none": 0}'],
     ]
-    (_, zero), *_ = changes(case)
+    (_, zero), *_ = changes_of(case)
     assert zero.case.backend.options == {"level": 0, "name": "fast", "fast": True, "none": 0}
 
 
@@ -41,7 +41,7 @@ def test_a_setting_is_left_out():
     setting = ("torch._dynamo.config", "verbose", True)
     case = replace(case, state=replace(case.state, config=(setting,)))
     assert lines(case)[0] == ["without torch._dynamo.config.verbose = True"]
-    assert next(changes(case))[0].case.state.config == ()
+    assert next(changes_of(case))[0].case.state.config == ()
 
 
 @pytest.mark.parametrize("expression", ["", '"faulty_raise"', "mine", "make(3)", "make('a', level=0)", "make(**given)"])
@@ -64,6 +64,6 @@ def test_the_last_statement_that_binds_the_backend_is_changed_and_no_other(annot
         f'mine{annotation} = Careful(fast=True)\nTEXT = "mine = Careful(fast=True)"\n'
         f"mine{annotation} = Careful(\n    fast=True,\n)\nremade = Careful(fast=True)\n"
     )
-    ((change,),) = changes(with_backend(definitions, expression="mine", options=None))
+    ((change,),) = changes_of(with_backend(definitions, expression="mine", options=None))
     assert change.source == "fast=True" and change.line == f"mine{annotation} = Careful(\n    fast=False,\n)"
     assert change.case.definitions == definitions.replace("\n    fast=True,", "\n    fast=False,")

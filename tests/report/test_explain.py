@@ -1,4 +1,4 @@
-"""What is at fault, and what avoids the failure: a part of the compiler, or what the program gives to it."""
+"""The part at fault, and the changes that avoid the failure."""
 
 import shutil
 import zipfile

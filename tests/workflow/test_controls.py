@@ -3,7 +3,7 @@
 import pytest
 
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage
-from minifier.data.failure.frames import Frame
+from minifier.data.failure.frames import STDLIB_FOLDERS, Frame
 from minifier.flow.controls import part_of_script
 from minifier.repro.source.reduce_script import ReducedScript
 
@@ -13,6 +13,7 @@ TORCH = [f"{PACKAGES}/torch/{name}.py" for name in ("_dynamo/eval_frame", "_dyna
 IN_TORCH = [OWN, *TORCH]
 OF_A_COMPILED_FUNCTION = [OWN, TORCH[0], OWN, *TORCH]
 IN_A_FAKE_KERNEL = [OWN, *TORCH, OWN, TORCH[2]]
+IN_PYTHONS_PACKAGES = [OWN, *TORCH, f"{STDLIB_FOLDERS[0]}/site-packages/speedy/lower.py", TORCH[2]]
 IN_A_BACKEND = [OWN, *TORCH, f"{PACKAGES}/speedy/lower.py", TORCH[2]]
 
 
@@ -36,11 +37,19 @@ def test_torchs_own_exception_is_the_fault_of_the_first_part_that_shows_it(files
     [
         {"files": IN_A_FAKE_KERNEL},
         {"files": IN_A_BACKEND},
+        {"files": IN_PYTHONS_PACKAGES},
         {"files": IN_TORCH, "raised_by": "__main__"},
         {"files": IN_TORCH, "raised_by": "torchvision.ops"},
         {"files": IN_TORCH, "raised_by": "", "kind": Kind.SIGNAL},
     ],
-    ids=["a fake kernel that calls torch", "a backend", "the script", "another package", "a death"],
+    ids=[
+        "a fake kernel that calls torch",
+        "a backend",
+        "a backend in Python's own folder",
+        "the script",
+        "another package",
+        "a death",
+    ],
 )
 def test_no_part_of_torch_is_named_where_other_code_may_be_at_fault(how):
     assert part(**how, without_backends=True) == part(**how, in_aot_eager=True) == ""

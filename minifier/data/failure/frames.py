@@ -131,6 +131,17 @@ def graph_break(links: Sequence[Link]) -> str:
     return ""
 
 
+def is_torchs(file: str) -> bool:
+    """Tell whether a file of code is torch's."""
+    return "/torch/" in file
+
+
+def is_beside_torch(file: str) -> bool:
+    """Tell whether code is the script's, or another package's than torch: not torch's or Python's, nor generated."""
+    is_pythons = file.startswith(("<", *STDLIB_FOLDERS)) and "-packages/" not in file  # whose folder may be within
+    return not is_pythons and not is_torchs(file)
+
+
 def installed_path(file: str) -> str:
     """Return the path of a package's file within its folder of packages, of Python's own within its folder, else ""."""
     package = re.search(r"/(?:site|dist)-packages/(.+)", file)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from minifier.data.failure.fingerprint import Failure, Fingerprint
-from minifier.data.failure.frames import STDLIB_FOLDERS, Frame
+from minifier.data.failure.frames import Frame, is_beside_torch
 from minifier.data.failure.kinds import Kind, Stage
 
 _MAX_PROPORTION_DROP = 100.0  # a failure whose proportion shrinks by a larger factor is another
@@ -40,8 +40,7 @@ def place_of_death(failure: Failure) -> tuple[str, ...]:
         return ()
     frames = list(reversed(_FRAME.findall(failure.traceback)))
     for i, (file, function) in enumerate(frames):
-        own = "/site-packages/" in file or not file.startswith(STDLIB_FOLDERS)
-        if own and "/torch/" not in file and not file.startswith("<"):
+        if is_beside_torch(file):
             return (function, *(caller for caller_file, caller in frames[i + 1 : i + 2] if caller_file == file))
     return ()
 
