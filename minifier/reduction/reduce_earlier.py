@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +11,14 @@ from minifier import search
 from minifier.data.case import Call, Case, Drawn, TensorInput
 from minifier.data.case.calls import call_of, is_alike, with_others
 from minifier.data.case.ops import atoms, kind, with_ops
+from minifier.data.case.store import edited
 from minifier.data.case.values import contiguous_stride
 from minifier.data.failure import Verdict
 from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.passes.edits import with_tensors
 from minifier.reduction.passes.sizes import to_number
 from minifier.reduction.passes.table import OF_VALUES
-from minifier.reduction.probe.without_backend import runs, with_sections
+from minifier.reduction.probe.without_backend import runs
 from minifier.reduction.probe_runner import ProbeRunner, Unanswered
 from minifier.reduction.simplify import Simplifier
 
@@ -120,12 +122,14 @@ class EarlierCallsReducer:
         edits = [to_number(size, new) for size in sizes]
         resized = [edit(bare) for each in edits for edit in each[1::2]]  # which leave the arguments of ops
         resized += [_with_leading_size(bare, new), *(edit(bare) for each in edits for edit in each[::2])]
-        candidates = [*map(call_of, resized), call_of(bare)]
-        runner = self.runner
-        jobs = [lambda each=each: runs(runner.prepared, case.of(each)) for each in candidates]
-        answers = runner.run(jobs)
-        sections = [answer["case"] for answer in answers if answer is not None and answer["case"] is not None]
-        runnable = [call_of(with_sections(bare, each), replace(call, times=1)) for each in sections]
+        candidates = [case.of(call_of(each)) for each in (*resized, bare)]
+        jobs = [functools.partial(runs, self.runner.prepared, each) for each in candidates]
+        answers = self.runner.run(jobs)
+        runnable = [
+            call_of(edited(candidate, answer["case"]), replace(call, times=1))
+            for candidate, answer in zip(candidates, answers, strict=True)
+            if answer is not None and answer["case"] is not None
+        ]
         return [*runnable[:1], *runnable[1:][-1:]]
 
     def _reduce_graph(self, place: int) -> None:

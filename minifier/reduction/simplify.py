@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minifier.data.case import Case, Drawn, Level, Recorded, Stored, TensorInput
+from minifier.data.case.store import edited
 from minifier.data.case.symbolic_sizes import goes_through_dynamo
 from minifier.data.failure import Failure, Kind, Stage, Verdict
 from minifier.reduction.flakiness import certain_again, last_shown, misjudged
@@ -19,7 +20,7 @@ from minifier.reduction.passes.sizes import all_sizes, without_ones
 from minifier.reduction.passes.table import DATA, SIMPLIFICATIONS
 from minifier.reduction.probe.evaluate import look_at_inputs, run_eagerly
 from minifier.reduction.probe.verdicts import Judged
-from minifier.reduction.probe.without_backend import run_without_backend, runs, with_sections
+from minifier.reduction.probe.without_backend import run_without_backend, runs
 from minifier.reduction.probe_runner import ProbeRunner, asked_again
 from minifier.search import Budget
 
@@ -326,8 +327,8 @@ class Simplifier:
         jobs = [lambda steps=steps: run_without_backend(prepared, case, steps) for steps in effective]
         results = iter(self.runner.run(jobs))
         answers = [None if each == self.case else next(results) for each in changed]
-        packed = [None if answer is None else answer["case"] for answer in answers]
-        return [None if sections is None else with_sections(self.case, sections) for sections in packed]
+        found = [None if answer is None else answer["case"] for answer in answers]
+        return [None if edit is None else edited(self.case, edit) for edit in found]
 
     def _changed(self, steps: Sequence[Alternatives]) -> Case:
         case = self.case

@@ -10,11 +10,9 @@ from typing import Any
 
 import torch
 
-from minifier.data.case import Call, Case, Node, Scalar, State, Symbolic, TensorMeta
-from minifier.data.case.inputs import Input
-from minifier.data.case.serial import pack, unpack
-from minifier.data.case.store import graph_from_text, graph_to_text
-from minifier.data.case.values import Opaque, Sequence_, Symbol, Value
+from minifier.data.case import Call, Case, Node, Scalar, TensorMeta
+from minifier.data.case.store import edit_from
+from minifier.data.case.values import Opaque, Sequence_, Value
 from minifier.reduction.passes.edits import Edit
 from minifier.reduction.probe.prepared_case import PreparedCase, in_state
 from minifier.torch_side.fx.arguments import meta_of
@@ -85,7 +83,7 @@ def _run(prepared: PreparedCase, case: Case) -> _EagerRun | None:
 
 def run_without_backend(prepared: PreparedCase, case: Case, steps: Sequence[Sequence[Edit]]) -> dict[str, Any]:
     """Make an edit of each step: the first that changes the Case and leaves a program that runs without a backend.
-    New warnings (of a missing argument, for example) rule an edit out. Return the changed sections, or None."""
+    New warnings (of a missing argument, for example) rule an edit out. Return the edit of `case`, or None."""
     first = _run(prepared, case)
     changed = case
     for edits in steps:
@@ -96,7 +94,7 @@ def run_without_backend(prepared: PreparedCase, case: Case, steps: Sequence[Sequ
             if eager is not None and before is not None and (first is None or eager.warnings <= first.warnings):
                 changed = replace(eager.case, before=before)
                 break
-    return {"status": "pass", "case": None if changed is case else pack_sections(changed)}
+    return {"status": "pass", "case": None if changed is case else edit_from(case, changed)}
 
 
 def _earlier_calls(prepared: PreparedCase, case: Case, known: Sequence[Call]) -> tuple[Call, ...] | None:
@@ -113,53 +111,6 @@ def _earlier_calls(prepared: PreparedCase, case: Case, known: Sequence[Call]) ->
 
 
 def runs(prepared: PreparedCase, case: Case) -> dict[str, Any]:
-    """Run the Case eagerly; return its sections with the values of that run, or None after an exception."""
+    """Run the Case eagerly; return the edit that gives it the values of that run, or None after an exception."""
     eager = _run(prepared, case)
-    return {"status": "pass", "case": None if eager is None else pack_sections(eager.case)}
-
-
-def pack_sections(case: Case) -> dict[str, Any]:
-    """Return the sections of a Case that passes change, as JSON."""
-    return {
-        "before": [_pack_call(call) for call in case.before],
-        "graph": graph_to_text(case.graph),
-        "inputs": [pack(item) for item in case.inputs],
-        "symbols": pack(case.symbols),
-        "symbolic": pack(case.symbolic),
-        "state": pack(case.state),
-        "mode": case.backend.mode,
-        "dynamic": case.backend.dynamic,
-        "options": sorted(case.backend.options or {}),
-    }
-
-
-def _pack_call(call: Call) -> dict[str, Any]:
-    """Return the call as JSON, its graph as text and apart."""
-    if call.graph is None:
-        return {"call": pack(call)}
-    inputs = [pack(item) for item in call.inputs]
-    return {"call": pack(replace(call, graph=None, inputs=())), "graph": graph_to_text(call.graph), "inputs": inputs}
-
-
-def _unpack_call(packed: dict[str, Any]) -> Call:
-    call: Call = unpack(Call, packed["call"])
-    if "graph" not in packed:
-        return call
-    return replace(call, graph=graph_from_text(packed["graph"]), inputs=unpack(tuple[Input, ...], packed["inputs"]))
-
-
-def with_sections(case: Case, sections: dict[str, Any]) -> Case:
-    """Return the Case with sections that `pack_sections` packed."""
-    options = {key: value for key, value in (case.backend.options or {}).items() if key in sections["options"]}
-    before = tuple(map(_unpack_call, sections["before"]))
-    backend = replace(case.backend, mode=sections["mode"], dynamic=sections["dynamic"], options=options or None)
-    return replace(
-        case,
-        before=before,
-        graph=graph_from_text(sections["graph"]),
-        inputs=unpack(tuple[Input, ...], sections["inputs"]),
-        symbols=unpack(tuple[Symbol, ...], sections["symbols"]),
-        symbolic=unpack(Symbolic | None, sections["symbolic"]),
-        state=unpack(State, sections["state"]),
-        backend=backend,
-    )
+    return {"status": "pass", "case": None if eager is None else edit_from(case, eager.case)}
