@@ -46,7 +46,7 @@ class LimitReached(MachineFailed):
 
 def said_of_trace(trace: str) -> str:
     """Return the last line of a traceback of this tool, as the reason for the end of a step."""
-    return f"an error of minify: {trace.strip().splitlines()[-1]}"
+    return f"an error of minify: {(trace.strip() or 'unknown').splitlines()[-1]}"
 
 
 class ToolFailed(MinifyError):

@@ -31,6 +31,7 @@ from minifier.data.case import (
 )
 from minifier.data.failure import ElementPair
 from minifier.flow.cli.console import Console
+from minifier.reduction.summary import OtherFailure
 from minifier.repro.emit.repro import Repro, Template, forms_for, write_repro
 from minifier.repro.report import sections
 from minifier.repro.report.history import Probed
@@ -126,12 +127,10 @@ def run_of(name: str, **changes) -> Outcome:
     return finished(replace(case, graph=nodes), minimal, write_repro(case, *forms_for(case)[0]), **changes)
 
 
-OTHER = {
-    "type": "oddlib.LoweringError",
-    "where": "oddlib.lower",
-    "message": "no lowering for erf\nmore of it",
-    "ops": 1,
-}
+OTHER = OtherFailure(
+    type="oddlib.LoweringError", message="no lowering for erf\nmore of it", where="oddlib.lower", stage="compile",
+    kind="exception", sightings=2, ops=1, case="others/1", near=True,
+)  # fmt: skip
 HISTORY = (
     Probed("check", 3, True, 0.5, 100),
     Probed("delete", 2, False, 0.25, 50),
@@ -150,7 +149,7 @@ def runs() -> dict[str, Outcome]:
     exception, hang = run_of("exception"), run_of("hang", environment="Is this machine known: no")
     source = replace(exception.case, level=Level.SOURCE, backend=replace(exception.case.backend, name="torch.compile"))
     program = Repro("import torch\n\ntorch.compile(torch.tanh)(torch.ones(2))\n", None)
-    others = ({**OTHER, "near": True, "sightings": 2, "case": "others/1"},) * 4
+    others = (OTHER,) * 4
     needs = ("sizes: dimension 0 of x", "dtypes: float16", "literals: -2.5 in add")
     return {
         "exception": summed_up(

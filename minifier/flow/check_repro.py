@@ -15,9 +15,10 @@ from minifier.data.case import Level
 from minifier.data.case.files import MAX_TENSOR_BYTES, check_folder, read_text
 from minifier.data.case.serial import parsed, unpack
 from minifier.data.case.store import CASE, load
+from minifier.data.case.texts import regex
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage
 from minifier.data.failure.likeness import unlike
-from minifier.data.failure.normalise import normalise
+from minifier.data.failure.normalise import normalise, printable
 from minifier.errors import UsageError
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import Phase, Progress, Ui
@@ -118,6 +119,8 @@ def _of_result(path: Path, script: Path, unknown: Conditions) -> Conditions:
         else:
             hides_stage = Template(template).hides_stage
         match, match_log = data.get("match"), data.get("match_log")
+        for pattern in filter(None, (match, match_log)):
+            regex(pattern)
         if _REMOVED.search(fingerprint.message):  # the message has a secret where result.json has a placeholder
             fingerprint = replace(fingerprint, any_message=True)
         fingerprint = replace(fingerprint, at_traced=False)  # a line of a package differs between its releases
@@ -138,7 +141,7 @@ def _agrees(run: ScriptRun, conditions: Conditions, script: Path) -> bool:
     announced = _error_comment(script.read_text(encoding="utf-8"))
     if announced is None:  # of unknown origin: an error of the script itself is not the failure
         return run.failure.fingerprint.kind is not Kind.EXCEPTION or not _is_script_error(run.failure)
-    return normalise(run.failure.line) == normalise(announced)
+    return normalise(printable(run.failure.line)) == normalise(announced)
 
 
 def _error_comment(text: str) -> str | None:

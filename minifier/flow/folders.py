@@ -337,7 +337,8 @@ def _part(result: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _earlier_run(path: Path) -> EarlierRun:
-    return EarlierRun(path, _read_record(path / RESULT), _read_record(path / "case" / CASE))
+    case = RunFolder(path).case
+    return EarlierRun(path, _read_record(path / RESULT), {} if case.is_symlink() else _read_record(case / CASE))
 
 
 def _read_record(path: Path) -> dict[str, Any]:
@@ -349,12 +350,17 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 
 def runs_in(folders: Sequence[Path]) -> list[EarlierRun]:
-    """Return the runs in these folders, which are runs themselves or hold some; the oldest first."""
+    """Return the runs in these folders, which are runs themselves or hold some; the oldest first.
+
+    No link below them is followed: what it leads to is not theirs to list or to remove.
+    """
     found = []
     for folder in folders or [RESULTS]:
         if not folder.is_dir() and folders:
             raise UsageError(f"{folder} is not a folder.")
-        places = [folder, *(folder.glob("*")), *(folder.glob("*/graph-*"))]
+        below = [place for place in folder.glob("*") if not place.is_symlink()]
+        graphs = [place for run in below for place in run.glob("graph-*") if not place.is_symlink()]
+        places = [folder.resolve() if folder.is_symlink() else folder, *below, *graphs]
         found += [place for place in places if is_run(place) or _has_ended(place)]
     return [_earlier_run(path) for path in sorted(dict.fromkeys(found), key=lambda path: path.stat().st_mtime)]
 

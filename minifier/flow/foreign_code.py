@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from minifier.data.case.files import is_own_repro, read_bytes, read_text
+from minifier.data.case.files import is_made_here, is_own_repro, read_bytes, read_text
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.serial import parsed
-from minifier.data.case.store import CASE, GRAPH, RESULT, is_own
+from minifier.data.case.store import CASE, FINISHED, GRAPH, RECORD, RESULT, is_own
+from minifier.data.failure.normalise import printable
 from minifier.flow.folders import RUN_FILE, SOURCE, is_own_run, is_own_source
+from minifier.repro.emit.files_beside import contents_beside
 
 Row = tuple[str, str]
 """Where code goes, and the code: ("import lines", "import torch")."""
@@ -22,7 +24,8 @@ _MAX_CHARACTERS = 300  # of a row
 _IMPORTS, _BACKEND, _EXPRESSIONS, _FUNCTIONS = "import lines", "backend", "expressions", "functions of the graph"
 _DEFINITIONS, _PREDICATE, _SETTINGS = "definitions", "predicate", "settings"
 _VARIABLES, _PATH, _SCRIPT, _LINKS = "environment variables", "import path", "script", "links, not followed"
-_ORDER = (_LINKS, _SCRIPT, _IMPORTS, _BACKEND, _DEFINITIONS, _PREDICATE, _EXPRESSIONS, _PATH, _VARIABLES)
+_RECORD = "record of the run"
+_ORDER = (_LINKS, _SCRIPT, _RECORD, _IMPORTS, _BACKEND, _DEFINITIONS, _PREDICATE, _EXPRESSIONS, _PATH, _VARIABLES)
 _ORDINARY = ("torch.", "operator.", "math.", "_operator.")  # functions to name last
 
 
@@ -50,10 +53,22 @@ def foreign_code_of(script: Path) -> list[Row]:
     text = read_bytes(script)
     minimal = RunFolder(script.parent).minimal
     rows: list[Row] = []
-    if not is_own_repro(_json(script.with_name(RESULT)), text):
-        rows.append((_SCRIPT, f"{script.name}, {_counted(len(text.splitlines()))}"))
+    beside = contents_beside(script, text.decode(errors="replace"))
+    if not is_own_repro(_json(script.with_name(RESULT)), text, beside):
+        rows += [
+            (_SCRIPT, f"{name}, {_counted(len(content.splitlines()))}")
+            for name, content in {script.name: text, **beside}.items()
+        ]
     if (minimal / CASE).exists() and not is_own(minimal):
         rows += [row for row in _code_of_case(_json(minimal / CASE)) if row[0] == _PATH]
+    return rows
+
+
+def foreign_code_of_run(folder: Path) -> list[Row]:
+    """Return what a command might run of the output folder of a finished run, unless it has this user's marks."""
+    rows = [*foreign_code_in(folder), *foreign_code_of(folder / "repro.py")]
+    if not is_made_here(RECORD, _json(folder / FINISHED)):
+        rows.append((_RECORD, f"{FINISHED}, with the form of the repro and the class of its exception"))
     return rows
 
 
@@ -61,7 +76,7 @@ def shown(rows: Iterable[Row]) -> str:
     """Return the rows as lines of printable text, each kind of code in one line, without repetition."""
     by_kind: dict[str, dict[str, None]] = {}
     for kind, code in rows:
-        by_kind.setdefault(kind, {})[_printable(code)] = None
+        by_kind.setdefault(kind, {})[printable(code, kept="")] = None
     kinds = sorted(by_kind, key=lambda kind: _ORDER.index(kind) if kind in _ORDER else len(_ORDER))
     return "\n".join(f"  {kind}: {_shortened(list(by_kind[kind]))}" for kind in kinds)
 
@@ -73,11 +88,6 @@ def _shortened(items: list[str]) -> str:
     while number < len(items) and len(text) + len(items[number]) <= _MAX_CHARACTERS:
         text, number = f"{text}; {items[number]}", number + 1
     return text if number == len(items) else f"{text}; and {len(items) - number} more"
-
-
-def _printable(text: str) -> str:
-    """Return the text without characters that could move a terminal's cursor or hide other text."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
 
 
 def _json(path: Path) -> Any:

@@ -171,7 +171,7 @@ def is_held_up(attempt: Attempt) -> bool:
     if attempt.reduced is None or attempt.case.failure.fingerprint.any_message:
         return False
     summary = attempt.reduced.summary
-    near = sum(other["near"] for other in summary.others)
+    near = sum(other.near for other in summary.others)
     is_large = summary.ops_after >= _MIN_OPS and near >= _MIN_PROPORTION * summary.ops_after
     return is_large and not summary.stopped_because
 

@@ -391,14 +391,14 @@ def has_near_failure(attempt: Attempt) -> bool:
     others = attempt.reduced.summary.others
     left = _settings(attempt, attempt.run)
     is_affordable = left.budget is not None and left.budget > 0 and (left.max_probes is None or left.max_probes > 0)
-    return bool(others) and bool(others[0]["near"]) and others[0]["ops"] > 1 and is_affordable
+    return bool(others) and others[0].near and others[0].ops > 1 and is_affordable
 
 
 def reduce_near_failure(attempt: Attempt) -> Attempt:
     """Reduce the first of the other failures in its folder; return the attempt unchanged if that fails."""
     run, summary = attempt.run, attempt.reduction.summary
     other, *rest = summary.others
-    place = attempt.folder.path / other["case"]
+    place = attempt.folder.path / other.case
     with attempt.folder.scratch("near") as scratch:
         try:
             again = reduce_further(attempt, load(place), scratch, _settings(attempt, run))
@@ -411,7 +411,7 @@ def reduce_near_failure(attempt: Attempt) -> Attempt:
         RunFolder(scratch).minimal.rename(place)
     minimal = again.reduction.minimal
     message = minimal.failure.named(source_names(minimal.graph)).message
-    told = {**other, "ops": len(minimal.graph.ops), "message": message, "reduced": True}
+    told = replace(other, ops=len(minimal.graph.ops), message=message, reduced=True)
     reduced = replace(attempt.reduction, summary=replace(summary, others=(told, *rest)))
     return replace(attempt, reduced=reduced).took("reduce another failure of the same place")
 

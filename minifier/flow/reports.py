@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import replace
+from pathlib import Path
 
 from minifier.data.case import Case, Drawn, Level, TensorInput
 from minifier.data.case.files import mark_of_repro
@@ -17,6 +18,7 @@ from minifier.flow.repro_search import ReproSearch, search_for, with_shown_excep
 from minifier.flow.short_definitions import nearest_change
 from minifier.process.progress import Phase, Progress
 from minifier.reduction.summary import Summary
+from minifier.repro.emit.files_beside import contents_beside
 from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.environment import EnvironmentCollector
@@ -71,7 +73,7 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         backend_fallbacks=(told.head, *told.lines) if told is not None else (),
         phases=run.ui.seconds(),
         folder=folder.path,
-        mark=mark_of_repro(attempt.repro.text.encode()) if attempt.repro is not None else "",
+        mark=_mark_of(attempt.repro, folder.path) if attempt.repro is not None else "",
         errors=tuple(dict.fromkeys(run.errors)),
     )
     is_written = False
@@ -83,6 +85,10 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         with run.going_on():
             write_bare_reports(folder.path, outcome)
     return outcome
+
+
+def _mark_of(repro: Repro, folder: Path) -> str:
+    return mark_of_repro(repro.text.encode(), contents_beside(folder / "repro.py", repro.text))
 
 
 def _write(attempt: Attempt, outcome: Outcome) -> None:

@@ -26,7 +26,7 @@ from minifier.process.interpreters import Interpreters
 from minifier.process.machine import cores
 from minifier.process.progress import SILENT, Phase, Progress, Ui
 from minifier.reduction.passes.table import OF_VALUES
-from minifier.repro.emit.forms import Form, Template, Variant, forms_for, is_worth_trying
+from minifier.repro.emit.forms import CompilerArgument, Form, Template, Variant, forms_for, is_worth_trying
 from minifier.repro.emit.repro import Repro, guard_gibibytes, guard_seconds, write_repro
 from minifier.repro.source.run_source import in_eager
 from minifier.repro.verify import RUNS, Conditions, Verification, verify
@@ -196,7 +196,7 @@ class ReproSearch:
             return replace(repro, text=in_eager(repro.text))
         template, variant = repro.form
         backend = in_place_of(self.case.backend, EAGER_COMPILERS if template is Template.CALL_COMPILER else EAGER)
-        variant = replace(variant, compiler="fw_compiler")
+        variant = replace(variant, compiler=CompilerArgument.FORWARD)
         return write_repro(replace(self.case, backend=backend), template, variant, self.settings.memory)
 
 

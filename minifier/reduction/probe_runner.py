@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from minifier.data.case import Case
-from minifier.data.case.inputs import source_names
 from minifier.data.case.ops import with_ops
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.serial import pack
@@ -446,19 +445,6 @@ class Other:
     failure: Failure
     case: Case
     sightings: int = 1
-
-    def described(self) -> dict[str, Any]:
-        """Return the failure's entry in `result.json`."""
-        fingerprint = self.failure.fingerprint
-        return {
-            "type": self.failure.type,
-            "message": self.failure.named(source_names(self.case.graph)).message,
-            "where": fingerprint.where,
-            "stage": fingerprint.stage.value,
-            "kind": fingerprint.kind.value,
-            "sightings": self.sightings,
-            "ops": len(self.case.graph.ops),
-        }
 
 
 def hidden_by_others(verdicts: Mapping[str, Counter[Verdict]]) -> tuple[str, ...]:

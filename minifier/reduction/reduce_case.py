@@ -34,7 +34,15 @@ from minifier.reduction.probe.verdicts import Prober
 from minifier.reduction.probe_runner import ProbeProgress, ProbeRunner, hidden_by_others, with_empty_graph
 from minifier.reduction.reduce_earlier import EarlierCallsReducer
 from minifier.reduction.simplify_and_prove import STOPPED, simplified
-from minifier.reduction.summary import Summary, as_sighted, by_verdict, save_others, save_reduced, with_forms
+from minifier.reduction.summary import (
+    OtherFailure,
+    Summary,
+    as_sighted,
+    by_verdict,
+    save_others,
+    save_reduced,
+    with_forms,
+)
 
 # What eager's values for ops cannot mend: eager computes nothing, and memory that is written again is the call's.
 _OF_THE_CALL = {Aspect.NO_EXCEPTION.value, Aspect.OVERWRITTEN.value}
@@ -140,7 +148,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     finished = not stopped
     shutil.rmtree(folder.nearest, ignore_errors=True)
     wrong_ops: tuple[tuple[str, str], ...] = ()
-    others: list[dict[str, Any]] = []
+    others: list[OtherFailure] = []
     errors: list[str] = []
     with _for_the_report(errors):
         if charged is not None and {node.name for node in reduced.graph.ops} < searched:

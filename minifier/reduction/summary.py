@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.data.case import Case, Stored, TensorInput
+from minifier.data.case.inputs import source_names
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import TENSORS, save
 from minifier.data.failure import Kind, Verdict
@@ -26,6 +27,25 @@ KEPT = "left as it is, as the backend's own code: "  # begins a note that names 
 def by_verdict(counts: Counter[Verdict]) -> dict[str, int]:
     """Return the number of probes in all, and by verdict."""
     return {"total": counts.total(), **{verdict.value: counts[verdict] for verdict in Verdict}}
+
+
+@dataclass(frozen=True, slots=True)
+class OtherFailure:
+    """Another failure that the search met: the function that raises it, and the folder of its smallest Case.
+
+    near: it was raised in the same function as the sought failure, by fewer ops. reduced: its Case was reduced too.
+    """
+
+    type: str
+    message: str
+    where: str
+    stage: str
+    kind: str
+    sightings: int
+    ops: int
+    case: str
+    near: bool
+    reduced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +77,7 @@ class Summary:
     one_minimal: bool
     stopped_because: str
     seconds: float
-    others: tuple[dict[str, Any], ...] = ()
+    others: tuple[OtherFailure, ...] = ()
     notes: tuple[str, ...] = ()
     divergent: tuple[tuple[str, str], ...] = ()
     passes: dict[str, str] = field(default_factory=dict)
@@ -78,6 +98,10 @@ class Summary:
     guilt: str = ""
     cause: str = ""
     errors: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if "total" not in self.probes:
+            raise ValueError("probes: 'total' is missing")
 
     @property
     def failing_control(self) -> str:
@@ -167,13 +191,13 @@ def save_reduced(runner: ProbeRunner, case: Case, folder: Path) -> Case:
     return case
 
 
-def save_others(runner: ProbeRunner, folder: RunFolder, ops: int) -> list[dict[str, Any]]:
-    """Write the smallest Case of each other failure; return their descriptions for the summary.
+def save_others(runner: ProbeRunner, folder: RunFolder, ops: int) -> list[OtherFailure]:
+    """Write the smallest Case of each other failure; return what the summary tells of them.
 
     Failures with fewer than `ops` ops that were raised in the same functions as the sought failure come first: the
     cause may be the same. The smallest is the first.
     """
-    descriptions = []
+    saved = []
 
     def is_near(other: Other) -> bool:
         return len(other.case.graph.ops) < ops and raised_alike(runner.sought, other.failure.fingerprint)
@@ -184,6 +208,18 @@ def save_others(runner: ProbeRunner, folder: RunFolder, ops: int) -> list[dict[s
     for number, other in enumerate(sorted(runner.others, key=size_if_near), 1):
         place = folder.others / str(number)
         save_reduced(runner, other.case, place)
-        where = str(place.relative_to(folder.path))
-        descriptions.append({**other.described(), "case": where, "near": is_near(other)})
-    return descriptions
+        failure, fingerprint = other.failure, other.failure.fingerprint
+        saved.append(
+            OtherFailure(
+                failure.type,
+                failure.named(source_names(other.case.graph)).message,
+                fingerprint.where,
+                fingerprint.stage.value,
+                fingerprint.kind.value,
+                other.sightings,
+                len(other.case.graph.ops),
+                str(place.relative_to(folder.path)),
+                is_near(other),
+            )
+        )
+    return saved

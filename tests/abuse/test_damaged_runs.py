@@ -1,6 +1,8 @@
 """Output folders of finished runs that were damaged: each command reads them, or refuses them in a sentence."""
 
+import functools
 import json
+import operator
 import random
 import shutil
 from dataclasses import replace
@@ -76,3 +78,63 @@ def test_each_command_reads_or_refuses(refusing, run, tmp_path, monkeypatch, rec
         refused += done.code != 0
     record_property("printed", f"{refused} of {rounds} were refused")
     assert rounds / 4 < refused < rounds and not singing.exists()
+
+
+def with_value(run, place, value):
+    """Put a value into finished.json."""
+    path = run / "finished.json"
+    data = json.loads(path.read_text())
+    functools.reduce(operator.getitem, place[:-1], data)[place[-1]] = value
+    path.write_text(json.dumps(data))
+
+
+DAMAGE = {
+    "no Python": lambda run: (run / "repro.py").write_text("def ("),
+    "open brackets": lambda run: (run / "repro.py").write_text("(" * 5000),
+    "closed brackets": lambda run: (run / "repro.py").write_text("(" * 1500 + "1" + ")" * 1500),
+    "signs": lambda run: (run / "repro.py").write_text("-" * 1500 + "1"),
+    "more signs": lambda run: (run / "repro.py").write_text("-" * 100_000 + "1"),
+    "no total": lambda run: with_value(run, ("summary", "probes"), {"SAME": 1}),
+    "another failure without a name": lambda run: with_value(run, ("summary", "others"), [{}]),
+    "no pattern": lambda run: with_value(run, ("match",), "("),
+    "a compiler that is code": lambda run: with_value(run, ("repro", "variant"), {"compiler": 'x"] or evil()["'}),
+    "a folder of artifacts": lambda run: (run / "artifacts" / "more").mkdir(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_report_is_refused_with_the_place(refusing, run, damage):
+    DAMAGE[damage](run)
+    done = refusing.minify("report", run)
+    assert done.code == 2 and len(done.stderr) < 1000
+    assert "finished.json" in done.stderr or "artifacts" in done.stderr
+
+
+@pytest.mark.parametrize("errors", [[""], ["\n \n"]])
+def test_an_error_without_words_is_reported(refusing, run, errors):
+    with_value(run, ("errors",), errors)
+    assert refusing.minify("report", run).code == refusing.minify("show", run).code == 0
+
+
+def test_a_private_name_is_no_template(refusing, run):
+    (run / "case" / "private.json").write_text(json.dumps([["oddlib", r"\1\g<9>"]]))
+    assert refusing.minify("report", run).code == 0 and r"\1\g<9>" in (run / "report.md").read_text()
+
+
+def test_a_pattern_that_is_none_ends_the_check(refusing, run):
+    path = run / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "match": "("}))
+    done = refusing.minify("check", "--trust", run)
+    assert done.code == 125 and "regular expression" in done.stderr
+
+
+def test_no_file_that_is_shown_moves_a_cursor(refusing, run):
+    hostile = "\x1b]0;owned\x07\x1b[2J\u202e\r"
+    with_value(run, ("reason",), hostile)
+    with_value(run, ("environment",), hostile)
+    with_value(run, ("others",), [hostile])
+    done = refusing.minify("report", "--github", run)
+    assert done.code == 0
+    texts = [path.read_text() for path in run.glob("*.*") if path.suffix != ".zip"]
+    assert len(texts) > 5 and not any(set(text) & set(hostile) & set("\x1b\x07\u202e\r") for text in texts)
+    assert "owned" in (run / "report.md").read_text()

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 from outcomes import outcome
+from vocabulary import tree
 
 from minifier.capturing.script import Program
 from minifier.data.case.store import save
@@ -50,6 +51,37 @@ def test_runs_are_listed_grouped_and_removed(runs, monkeypatch):
     assert runs.minify("clean").code == 0, "there is nothing to remove"
     assert clean("--all", "--yes", "minify-out/first-1") == 0 and [*place.iterdir()] == [place / "second-1"]
     assert clean("--all", "--yes") == 0 and not place.exists()
+
+
+def test_no_link_is_followed(runs, monkeypatch):
+    monkeypatch.chdir(runs.folder)
+    elsewhere = (runs.folder / "minify-out").rename(runs.folder / "elsewhere")
+    results = runs.folder / "minify-out"
+    results.mkdir()
+    (results / "first-1").symlink_to(elsewhere / "first-1")
+    (results / "all").symlink_to(elsewhere)
+    (elsewhere / "second-1").rename(elsewhere / "graph-1")
+    before = tree(elsewhere)
+    for command in (("list",), ("dedupe",), ("clean", "--all", "--yes")):
+        done = runs.minify(*command)
+        assert done.code == 0 and "first-1" not in done.stdout and "graph-1" not in done.stdout
+    assert tree(elsewhere) == before
+    assert "third-1" in runs.minify("list", "minify-out/all").stdout, "a link that the user names"
+    third = (elsewhere / "third-1").rename(results / "third-1")
+    (third / "case").rename(elsewhere / "case")
+    (third / "case").symlink_to(elsewhere / "case")
+    assert "third-1" in (told := runs.minify("list").stdout) and "no lowering" not in told
+
+
+def test_a_listed_message_moves_no_cursor(runs):
+    path = runs.folder / "minify-out" / "first-1" / "result.json"
+    result = json.loads(path.read_text())
+    result["failure"] |= {"key": "k\nforged  9 runs", "message": "\x1b]0;owned\x07"}
+    path.write_text(json.dumps({**result, "status": "red\x1b[2Juced"}))
+    for command in ("list", "dedupe"):
+        done = runs.minify(command, "minify-out")
+        assert done.code == 0 and "\x1b" not in done.stdout and "\x07" not in done.stdout
+        assert not any(line.startswith("forged") for line in done.stdout.splitlines())
 
 
 def test_folders_of_others_are_none(refusing):

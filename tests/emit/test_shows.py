@@ -9,6 +9,7 @@ from forked_script import run_forked
 from layers import sampled
 
 from minifier.data.case import BackendReference, BackendSource
+from minifier.repro.emit.forms import CompilerArgument
 from minifier.repro.emit.repro import Template, Variant, forms_for, write_repro
 from minifier.repro.verify import Conditions, run_script
 
@@ -16,7 +17,7 @@ EXAMPLES = str(Path(__file__).parents[1] / "cases")
 RIGHT = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
 RIGHT_ATEN = BackendReference("aot", BackendSource.REGISTERED, '"aot_eager_default_partitioner"')
 FORMS = {
-    "ATen backward": (Template.CALL_COMPILER, Variant(compiler="fw_compiler")),
+    "ATen backward": (Template.CALL_COMPILER, Variant(compiler=CompilerArgument.FORWARD)),
     "ATen backward by a function": (Template.AUTOGRAD_FUNCTION, Variant()),
 }
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("processes")]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minifier.data.failure import Fingerprint, Kind, Stage, same
-from minifier.data.failure.normalise import headline, normalise, share_words, without_context, words
+from minifier.data.failure.normalise import headline, normalise, printable, share_words, without_context, words
 
 SAME = [
     ("expected 3 arguments, found 17", "expected 4 arguments, found 5"),
@@ -288,3 +288,23 @@ def test_what_becomes_of_a_quotation(message, normal):
 )
 def test_a_message_of_any_length_is_short_in_the_end(message):
     assert len(normalise(message)) <= 600
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no kernel\n\tfor it", "no kernel\n\tfor it"),
+        ("\x1b[1;31merror\x1b[0m: no tile", "error: no tile"),
+        ("\x1b]0;owned\x07\x1b[2J\r", r"\x1b]0;owned\x07\x1b[2J\r"),
+        ("pass\u202egnp\u200b", r"pass\u202egnp\u200b"),
+        ("\udc80", r"\udc80"),
+        ("演算子\u3000ö\xa0é", "演算子\u3000ö\xa0é"),
+    ],
+    ids=["plain", "colours", "a terminal's title", "hidden", "no UTF-8", "other scripts"],
+)
+def test_only_what_moves_a_cursor_or_hides_text_is_escaped(text, shown):
+    assert printable(text) == shown and printable(shown) == shown
+
+
+def test_a_cell_of_a_table_has_no_second_line():
+    assert printable("a\nb", kept="") == r"a\nb"

@@ -46,6 +46,7 @@ def test_names_of_secrets():
         "tok-zebra- -quagga",
         json.dumps(TOKEN),
         f"\\n{TOKEN}\\n",
+        TOKEN.replace("-", "_"),  # a name of a node
     ],
 )
 def test_a_value_is_found_in_every_form(written):

@@ -11,7 +11,7 @@ from outcomes import outcome, summed_up, text_of, verified
 from minifier.data.case import BackendSource, Drawn, Level, Ref, Stored, Symbolic, TensorInput
 from minifier.data.case.serial import pack, unpack
 from minifier.data.failure import Aspect, Difference, ElementPair, Failure, Fingerprint, Frame, Kind, Stage
-from minifier.reduction.summary import Summary
+from minifier.reduction.summary import OtherFailure, Summary
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.failure_text import duplicates, title_of
 from minifier.repro.report.markdown import cut
@@ -152,7 +152,7 @@ def test_a_death_where_eager_raises_is_told_with_the_exception():
 
 
 def test_a_summary_comes_back_from_its_json_as_it_was():
-    others = ({"type": "E", "sightings": 2, "case": "others/1"},)
+    others = (OtherFailure("E", "m", "", "compile", "exception", 2, 1, "others/1", near=False),)
     whole = Summary(9, 1, 1, 6, {"total": 12}, True, "", 1.0, others, ("n",), (("a", "b"),), {"ops": "end"}, ("it",))
     whole = replace(whole, backends=(("eager", "passes"),))
     assert unpack(Summary, json.loads(json.dumps(pack(whole)))) == whole

@@ -111,6 +111,9 @@ def test_ones_own_repro_and_bundle_are_checked_at_once(project, tmp_path):
         file.write("# changed\n")
     refused = project.minify("check", project.out)
     assert refused.code == 2 and "script: repro.py" in refused.stderr
+    for command in (("test", "-o", "tests"), ("explain",)):
+        refused = project.minify(command[0], project.out, *command[1:])
+        assert refused.code == 2 and "script: repro.py" in refused.stderr
     assert project.minify("check", project.out / "repro.py").code == 1, "a script that the user names"
     assert project.minify("report", project.out).code == 0
     assert project.minify("check", project.out / "bundle.zip").code == 2, "a report vouches for nothing"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from case_samples import call, graph, output, placeholder, small_case
+from outcomes import outcome
 
 from minifier.capturing.script import Program
 from minifier.data.case import BackendReference, BackendSource, Call, Ref, Script, State
@@ -16,6 +17,7 @@ from minifier.data.case.files import MARK, forget_key, is_made_here, key_file, m
 from minifier.data.case.store import CASE, GRAPH, is_own, load, save
 from minifier.data.case.values import SourceExpression
 from minifier.data.failure.kinds import Tolerance
+from minifier.errors import UsageError
 from minifier.flow.folders import (
     RUN_FILE,
     SOURCE,
@@ -27,7 +29,8 @@ from minifier.flow.folders import (
     kept_source,
     note_run,
 )
-from minifier.flow.foreign_code import foreign_code_in, foreign_code_of, shown
+from minifier.flow.foreign_code import foreign_code_in, foreign_code_of, foreign_code_of_run, shown
+from minifier.repro.report.write_reports import read_finished, write_reports
 
 
 @pytest.fixture
@@ -139,7 +142,7 @@ def test_without_a_key_cases_are_saved_and_nothing_is_own(case, home, damage):
     damage(home)
     assert why_no_key()
     save(small_case(), case)
-    assert load(case) == small_case() and not is_own(case) and mark_of_repro(b"") == ""
+    assert load(case) == small_case() and not is_own(case) and mark_of_repro(b"", {}) == ""
     assert MARK not in json.loads((case / CASE).read_text())
     edit(case / CASE, mark="")
     assert not is_own(case) and foreign_code_in(case)
@@ -156,7 +159,7 @@ def fork_that_marks(go: int, given: int) -> int:
     if (pid := os.fork()) == 0:
         try:
             os.read(go, 1)
-            os.write(given, f"{mark_of_repro(b'repro')}\n".encode())
+            os.write(given, f"{mark_of_repro(b'repro', {})}\n".encode())
         finally:
             os._exit(0)
     return pid
@@ -171,7 +174,7 @@ def test_all_who_need_the_first_key_get_the_same(home, processes):
         os.waitpid(pid, 0)
     os.close(given[1])
     with os.fdopen(given[0]) as marks:
-        assert marks.read().split() == [mark_of_repro(b"repro")] * 8
+        assert marks.read().split() == [mark_of_repro(b"repro", {})] * 8
     assert [path.name for path in key_file().parent.iterdir()] == ["key"]
 
 
@@ -199,7 +202,7 @@ def test_a_repro_and_the_folders_of_its_case(tmp_path):
     repro = tmp_path / "repro.py"
     repro.write_text("import torch\n")
     assert [kind for kind, _ in foreign_code_of(repro)] == ["script"]
-    (tmp_path / "result.json").write_text(json.dumps({MARK: mark_of_repro(repro.read_bytes())}))
+    (tmp_path / "result.json").write_text(json.dumps({MARK: mark_of_repro(repro.read_bytes(), {})}))
     assert foreign_code_of(repro) == []
     save(replace(small_case(), script=Script("s", folders=("/home/mallory",))), tmp_path / "minimal")
     assert foreign_code_of(repro) == []
@@ -207,6 +210,37 @@ def test_a_repro_and_the_folders_of_its_case(tmp_path):
     assert ("import path", "/home/mallory") in foreign_code_of(repro)
     repro.write_text("import os\n")
     assert "script" in dict(foreign_code_of(repro))
+
+
+def test_a_file_that_the_repro_reads_is_as_foreign_as_the_repro(tmp_path):
+    repro, rules = tmp_path / "repro.py", tmp_path / "rules.conf"
+    repro.write_text("import torch\n\n# Reads rules.conf in the folder in which it runs.\n")
+    rules.write_text("strict = True\n")
+    mark = mark_of_repro(repro.read_bytes(), {"rules.conf": rules.read_bytes()})
+    (tmp_path / "result.json").write_text(json.dumps({MARK: mark}))
+    assert foreign_code_of(repro) == []
+    rules.write_text("strict = evil()\n")
+    assert [what for _, what in foreign_code_of(repro)] == ["repro.py, 3 lines", "rules.conf, 1 line"]
+    rules.unlink()
+    assert foreign_code_of(repro) != [], "the mark was of two files"
+    rules.symlink_to("/etc/passwd")
+    with pytest.raises(UsageError, match=r"rules\.conf"):
+        foreign_code_of(repro)
+
+
+def test_the_record_of_a_run_has_a_mark_which_no_report_of_another_gets(tmp_path):
+    given = replace(outcome(), folder=tmp_path)
+    save(given.case, tmp_path / "case")
+    save(given.minimal, tmp_path / "minimal")
+    (tmp_path / "repro.py").write_text(given.repro.text)
+    write_reports(tmp_path, replace(given, mark=mark_of_repro(given.repro.text.encode(), {})))
+    assert foreign_code_of_run(tmp_path) == []
+    write_reports(tmp_path, *read_finished(tmp_path))
+    assert foreign_code_of_run(tmp_path) == [], "an own report of an own run"
+    edit(tmp_path / "finished.json", reason="another one")
+    assert [kind for kind, _ in foreign_code_of_run(tmp_path)] == ["record of the run"]
+    write_reports(tmp_path, *read_finished(tmp_path))
+    assert [kind for kind, _ in foreign_code_of_run(tmp_path)] == ["record of the run"]
 
 
 def test_a_case_within_a_case_counts(case):

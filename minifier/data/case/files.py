@@ -11,6 +11,7 @@ import os
 import secrets
 import stat
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -196,11 +197,15 @@ def is_made_here(kind: str, data: Any, *files: bytes) -> bool:
         return False
 
 
-def mark_of_repro(script: bytes) -> str:
-    """Return the mark of a repro, which result.json keeps: the script itself has none. "" without a key."""
-    return mark_of("repro", {}, script)
+def mark_of_repro(script: bytes, beside: Mapping[str, bytes]) -> str:
+    """Return the mark of a repro, which result.json keeps: the script itself has none. "" without a key.
+
+    `beside` are the user's files that the repro reads, by name: a backend may run what it finds there.
+    """
+    names = sorted(beside)
+    return mark_of("repro", dict.fromkeys(names), script, *(beside[name] for name in names))
 
 
-def is_own_repro(result: Any, script: bytes) -> bool:
+def is_own_repro(result: Any, script: bytes, beside: Mapping[str, bytes]) -> bool:
     """Whether the content of result.json has the mark of this repro."""
-    return isinstance(result, dict) and _fits(result.get(MARK), mark_of_repro(script))
+    return isinstance(result, dict) and _fits(result.get(MARK), mark_of_repro(script, beside))

@@ -34,6 +34,8 @@ CASE, GRAPH = "case.json", "graph.json"
 ARTIFACTS = "artifacts"  # what the compiler made of the minimal Case
 ATTEMPTS = "attempts"  # scripts of the graph that did not show the failure, if none did
 RESULT = "result.json"  # next to a Case's folder: a finished run
+FINISHED = "finished.json"  # beside it: all that reports are made of
+RECORD = "finished"  # the kind of its mark
 # Subfolders: Dynamo's graph of a backward graph, and AOTAutograd's ATen graph of Dynamo's graph.
 FORWARD, ATEN = "forward", "aten"
 

@@ -204,6 +204,14 @@ def statements(value: str) -> None:
     _parsed(value, "exec", MAX_SOURCE_CHARACTERS)
 
 
+def regex(value: str) -> None:
+    """Raise ValueError unless the text is a regular expression."""
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"{shown(value)} is no regular expression: {error}") from None
+
+
 @_cached
 def symbolic(value: str) -> None:
     """Raise ValueError unless the text is arithmetic over symbols: `2*s77`, `Max(2, s1)`."""

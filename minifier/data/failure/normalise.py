@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from difflib import SequenceMatcher
 from textwrap import shorten
 
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _MAX_HEADLINE_LINES, _MAX_HEADLINE_CHARACTERS = 3, 300
 _MAX_WHOLE_LINES = 6  # of a longer message, only the first and the accusing line count
 _MAX_CHARACTERS = 600
@@ -129,6 +131,19 @@ def share_words(one: str, other: str) -> bool:
     shorter, longer = sorted((words(one), words(other)), key=len)
     blocks = SequenceMatcher(None, shorter, longer, autojunk=False).get_matching_blocks()
     return sum(block.size for block in blocks) * 2 >= len(shorter)
+
+
+def printable(text: str, kept: str = "\n\t") -> str:
+    """Return the text with escapes for characters that could move a terminal's cursor or hide other text.
+
+    Spaces of all scripts stay, and the `kept` control characters. Colours are taken out.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in kept or unicodedata.category(c) == "Zs" else c.encode("unicode_escape").decode()
+        for c in _COLOUR.sub("", text)
+    )
 
 
 def shortened(text: str, characters: int) -> str:

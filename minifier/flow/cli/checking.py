@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from minifier.data.failure.normalise import printable
 from minifier.errors import UsageError
 from minifier.flow.check_repro import check_repro, script_of
-from minifier.flow.cli.console import Console
+from minifier.flow.cli.console import Console, print_line
 from minifier.flow.cli.running import ask_about
 from minifier.flow.foreign_code import foreign_code_of
 from minifier.process.interpreters import Interpreters
@@ -27,16 +28,16 @@ def check_command(repro: Path, timeout: float, interpreters: Interpreters | None
                 ask_about(str(repro), foreign_code_of(script), console, trust)
             checked = check_repro(script, timeout, interpreters or Interpreters(), console)
     except UsageError as error:
-        print(f"minify: {error}", file=sys.stderr)
+        print(printable(f"minify: {error}"), file=sys.stderr)
         return SOMETHING_ELSE
     if checked.run.failure is None:
         print("the failure is gone: the script ended well")
         return GONE
     if checked.agrees:
-        print(f"still there: {checked.description}")
+        print_line(f"still there: {checked.description}")
         return STILL_THERE
-    print(f"something else happened: {checked.description}", file=sys.stderr)
-    print(*filter(None, (checked.unlike, checked.run.output)), sep="\n", file=sys.stderr)
+    told = filter(None, (f"something else happened: {checked.description}", checked.unlike, checked.run.output))
+    print(printable("\n".join(told)), file=sys.stderr)
     if checked.run.failure.type == "ModuleNotFoundError":
         print("minify: the folder of that module has to be on PYTHONPATH, if it is installed nowhere", file=sys.stderr)
     return SOMETHING_ELSE

@@ -16,6 +16,7 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from minifier.data.case.store import RESULT
+from minifier.data.failure.normalise import printable
 from minifier.process.interrupts import before_stops
 from minifier.process.progress import Progress, Ui
 from minifier.repro.report.last_block import last_block, lines_of
@@ -37,6 +38,11 @@ def _standard_error() -> RichConsole:
     terminal = sys.stderr.isatty()
     colours: Literal["auto"] | None = "auto" if terminal and not os.environ.get("NO_COLOR") else None
     return RichConsole(file=sys.stderr, force_terminal=terminal, color_system=colours, highlight=False)
+
+
+def print_line(text: str) -> None:
+    """Print a line to standard output, with escapes for what could move a terminal's cursor."""
+    print(printable(text, kept="\t"))
 
 
 class Console(Ui):
@@ -75,7 +81,7 @@ class Console(Ui):
 
     def _write(self, text: str, style: str = "") -> None:
         """Write lines where the cursor is. The terminal wraps them, so that a copy has no line breaks."""
-        self._to.print(Text(text, style=style), soft_wrap=True)
+        self._to.print(Text(printable(text), style=style), soft_wrap=True)
         self._to.file.flush()
         self._wrote = self._clock()
 
@@ -107,7 +113,7 @@ class Console(Ui):
             return False
         self._row.remove()
         try:
-            return click.confirm(f"minify: {question}", err=True)
+            return click.confirm(printable(f"minify: {question}"), err=True)
         except click.Abort as abort:  # also the end of the input
             click.echo(err=True)
             if isinstance(abort.__context__, KeyboardInterrupt):
@@ -167,6 +173,7 @@ class BottomRow:
         if size.lines < _MIN_ROWS or size.columns < _MIN_COLUMNS:
             self.remove()
             return False
+        left = printable(left, kept="")
         width = size.columns - cell_len(right) - 2  # a space between, and the last column, which would wrap
         text = set_cell_size(left if cell_len(left) <= width else f"{set_cell_size(left, width - 1)}…", width)
         line = f"{text} {right}"

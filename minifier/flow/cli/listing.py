@@ -10,7 +10,9 @@ from pathlib import Path
 import click
 
 from minifier.data.case.run_folder import RESULTS
+from minifier.data.failure.normalise import printable
 from minifier.errors import UsageError
+from minifier.flow.cli.console import print_line
 from minifier.flow.folders import grouped, removable, remove, runs_in
 from minifier.flow.known_backends import known_backends
 from minifier.process.progress import counted
@@ -25,7 +27,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
     table = Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(printable(cell, kept="") for cell in row))
     width = (
         None
         if sys.stdout.isatty()
@@ -73,9 +75,9 @@ def dedupe_command(folders: Sequence[Path]) -> int:
     if not groups:
         print(f"no finished runs in {_said(folders)}")
     for key, runs in groups:
-        print(f"{key}  {counted(len(runs), 'run')}: {runs[0].failure}")
+        print_line(f"{key}  {counted(len(runs), 'run')}: {runs[0].failure}")
         for run in runs:
-            print(f"    {run.path}  {run.size or run.state}")
+            print_line(f"    {run.path}  {run.size or run.state}")
     return 0
 
 
@@ -86,7 +88,7 @@ def clean_command(folders: Sequence[Path], every: bool, agreed: bool) -> int:
         print("nothing to remove")
         return 0
     for run in chosen:
-        print(f"{run.path}  {run.state}")
+        print_line(f"{run.path}  {run.state}")
     if agreed or _agrees(len(chosen)):
         remove(chosen)
     return 0

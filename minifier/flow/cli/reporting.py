@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minifier.data.case.store import write_atomically
+from minifier.data.failure.normalise import printable
 from minifier.errors import ExitCode, UsageError
+from minifier.flow.cli.console import print_line
 from minifier.flow.prepare import import_torch
 from minifier.repro.report.last_block import last_block, lines_of
 
@@ -35,7 +37,7 @@ def show_command(folder: Path) -> int:
     outcome, _ = _finished(folder)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for line, _ in lines_of(last_block(outcome), width):
-        print(line)
+        print_line(line)
     return int(ExitCode.REDUCED)
 
 
@@ -81,10 +83,10 @@ def report_command(
 def _show(removals: Sequence[Removal]) -> None:
     """Print a line for each secret that was taken out."""
     for removal in removals:
-        print(f"{removal.file}:{removal.line}: {removal.kind}, {removal.head}...")
+        print_line(f"{removal.file}:{removal.line}: {removal.kind}, {removal.head}...")
     if not removals:
         print("nothing was taken out")
 
 
 def _say(text: str) -> None:
-    print(f"minify: {text}", file=sys.stderr)
+    print(printable(f"minify: {text}"), file=sys.stderr)

@@ -15,7 +15,7 @@ from minifier.flow.check_program import check_program
 from minifier.flow.cli.console import Console
 from minifier.flow.cli.options import Options
 from minifier.flow.folders import Asked, case_folder, choose_folder, goes_on, is_unfinished
-from minifier.flow.foreign_code import Row, foreign_code_in, shown
+from minifier.flow.foreign_code import Row, foreign_code_in, foreign_code_of_run, shown
 from minifier.flow.prepare import prepared
 from minifier.process.interpreters import Interpreters
 
@@ -120,7 +120,7 @@ def allow_finished(folder: Path, console: Console, trust: bool) -> None:
     check_folder(folder)
     if not (folder / "repro.py").exists():
         raise UsageError(f"{folder} has no repro: give the output folder of a run that wrote one.")
-    ask_about(str(folder), foreign_code_in(folder), console, trust)
+    ask_about(str(folder), foreign_code_of_run(folder), console, trust)
 
 
 def ask_about(given: str, code: Sequence[Row], console: Console, trust: bool) -> None:

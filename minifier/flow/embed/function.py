@@ -17,7 +17,7 @@ import torch
 from minifier.capturing import script
 from minifier.data.case import Case
 from minifier.data.case.run_folder import RunFolder, next_place, shown_path
-from minifier.data.case.store import CASE, load
+from minifier.data.case.store import CASE, FINISHED, load
 from minifier.data.failure import Failure
 from minifier.errors import UsageError
 from minifier.flow.embed.recording import record_graphs
@@ -28,7 +28,7 @@ from minifier.flow.keep_case import keep_case
 from minifier.process.child import end
 from minifier.process.progress import counted
 from minifier.repro.report.last_block import ResultRow, last_block, lines_of
-from minifier.repro.report.write_reports import FINISHED, read_finished
+from minifier.repro.report.write_reports import read_finished
 
 Inputs = Sequence[Any]
 """The positional arguments of a call: tensors and other values."""

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from minifier.data.case import BackendReference, State
+from minifier.data.case.files import read_bytes
 from minifier.data.case.literals import literal
 from minifier.data.case.switches import is_secret, may_be_written
+from minifier.errors import UsageError
 
 _SUFFIX = re.compile(r"\.\w+")
 
@@ -57,6 +59,24 @@ def said_of_files(names: Iterable[str]) -> tuple[str, ...]:
 def files_beside(text: str) -> tuple[str, ...]:
     """Return the names of the user's files next to a repro, as its text says."""
     return tuple(dict.fromkeys(found["file"] for each in (_NAMED, _READ) for found in each.finditer(text)))
+
+
+def contents_beside(script: Path, text: str) -> dict[str, bytes]:
+    """Return the contents of the user's files next to a repro with this text, as far as they are there.
+
+    Raises UsageError for anything but an ordinary file, and for one that is too large.
+    """
+    contents = {}
+    for name in files_beside(text):
+        try:
+            contents[name] = read_bytes(script.with_name(name), MAX_FILE_BYTES)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise UsageError(
+                f"{script.with_name(name)}, which the repro reads, is refused: {error.strerror}."
+            ) from None
+    return contents
 
 
 @dataclass(frozen=True, slots=True)

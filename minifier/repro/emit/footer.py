@@ -11,14 +11,14 @@ from minifier.capturing.slicing import definitions_left, imported_tops
 from minifier.data.case import BackendReference, Case
 from minifier.data.case.literals import imports_of, imports_of_config
 from minifier.data.failure import Kind
-from minifier.data.failure.normalise import headline
+from minifier.data.failure.normalise import headline, printable
 
 
 def _failure_line(case: Case, names: Mapping[str, str]) -> str:
     """Return a line that describes the failure, with the script's names for inputs."""
     if case.failure.fingerprint.kind is Kind.SILENT_FALLBACK:
-        return f"Nothing is raised: the failure is this line of the log. {headline(case.failure.message)}"
-    return case.failure.named(names).line
+        return f"Nothing is raised: the failure is this line of the log. {printable(headline(case.failure.message))}"
+    return printable(case.failure.named(names).line)
 
 
 def versions(backend: BackendReference) -> str:

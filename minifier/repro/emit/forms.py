@@ -39,12 +39,19 @@ class Template(str, Enum):
         return self in (Template.CALL_BACKEND, Template.CALL_COMPILER)
 
 
+class CompilerArgument(Enum):
+    """The argument of aot_autograd(...) that is called with a graph."""
+
+    FORWARD = "fw_compiler"
+    BACKWARD = "bw_compiler"
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """Optional additions to a script that does not show the failure without them.
 
     `files`: the files that the backend reads in its current folder lie next to the script. `symbolic`: how sizes become
-    symbolic. `compiler`: the argument of aot_autograd(...) that holds the compiler.
+    symbolic. `compiler`: where aot_autograd(...) holds the compiler.
     """
 
     tolerance: bool = False
@@ -54,7 +61,7 @@ class Variant:
     logging: bool = False
     recompile: bool = True
     symbolic: Symbolic | None = None
-    compiler: str = "bw_compiler"
+    compiler: CompilerArgument = CompilerArgument.BACKWARD
 
 
 Form = tuple[Template, Variant]
@@ -131,8 +138,9 @@ def _variants(case: Case, template: Template, first: Variant) -> Iterator[Varian
     if template is Template.CALL_REPEATEDLY and case.calls == 1:  # flaky at run time: repeat the call only
         first = replace(first, recompile=False)
     if template is Template.CALL_COMPILER:
-        keys = ("bw_compiler", "fw_compiler") if case.level is Level.AOT_BACKWARD else ("fw_compiler",)
-        yield from (replace(first, compiler=key) for key in keys)
+        if case.level is Level.AOT_BACKWARD:
+            yield replace(first, compiler=CompilerArgument.BACKWARD)
+        yield replace(first, compiler=CompilerArgument.FORWARD)
         return
     is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
     if not (is_line and case.failure.message.startswith("DEBUG ")):  # its logger keeps that back by itself

@@ -309,7 +309,7 @@ def template_changes(
 
 
 def _compiler(case: Case, variant: Variant) -> dict[str, str]:
-    replacements = {'"fw_compiler"': f'"{variant.compiler}"'}
+    replacements = {'"fw_compiler"': f'"{variant.compiler.value}"'}
     if case.failure.fingerprint.stage in (Stage.COMPILE, Stage.BACKWARD_COMPILE):
         return replacements | {"compiled = compiler": "compiler", "compiled([x])\n": ""}
     return replacements

@@ -149,12 +149,12 @@ def _others(outcome: Outcome) -> Iterator[ResultRow]:
     if outcome.summary is not None and outcome.summary.hiding:
         yield ResultRow("note", outcome.summary.hiding)
     for other in others[:_MAX_OTHERS]:
-        message = shortened(headline(other["message"]), _MAX_MESSAGE_CHARACTERS)
-        where = f" in {other['where']}" if other["where"] else ""
-        which = f", raised at the same place by {counted(other['ops'], 'op')}" if other["near"] else ""
-        reduced = ", reduced as well" if other.get("reduced") else ""
-        yield ResultRow("also met", f"{other['type']}{where}: {message}{which}{reduced}")
-        yield ResultRow("", f"minify reduce {shown_path(outcome.folder / other['case'])}", verbatim=True)
+        message = shortened(headline(other.message), _MAX_MESSAGE_CHARACTERS)
+        where = f" in {other.where}" if other.where else ""
+        which = f", raised at the same place by {counted(other.ops, 'op')}" if other.near else ""
+        reduced = ", reduced as well" if other.reduced else ""
+        yield ResultRow("also met", f"{other.type}{where}: {message}{which}{reduced}")
+        yield ResultRow("", f"minify reduce {shown_path(outcome.folder / other.case)}", verbatim=True)
     if (more := len(others) - _MAX_OTHERS) > 0:
         folder = shown_path(outcome.folder / "others")
         yield ResultRow("", f"{counted(more, 'other failure')} more in {folder}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -49,8 +50,9 @@ class Outcome:
     repro after which the failure vanishes. `environment` is the text of torch's collector about the machine.
     `unsupported` has a sentence for each interface that this torch lacks. `backend_fallbacks` has lines about graphs
     that the backend left to others. `phases` has the seconds of each phase, which add up to the total. `mark` is the
-    repro's mark, "" if the user has no key. `secrets` are values of variables that earlier reports took out. `errors`
-    are tracebacks of this tool's own errors in steps that it went on without.
+    repro's mark, "" if the user has no key. `is_own` is False for a record that this user's minify did not write here.
+    `secrets` are values of variables that earlier reports took out. `errors` are tracebacks of this tool's own errors
+    in steps that it went on without.
     """
 
     status: Status
@@ -74,6 +76,7 @@ class Outcome:
     phases: dict[str, float] = field(default_factory=dict)
     folder: Path = Path()
     mark: str = ""
+    is_own: bool = True
     secrets: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
 
@@ -227,7 +230,10 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         MARK: outcome.mark or None,
         "match": outcome.match,
         "match_log": outcome.match_log,
-        "others": [*(summary.others if summary is not None else ()), *({"graph": o} for o in outcome.others)],
+        "others": [
+            *map(dataclasses.asdict, summary.others if summary is not None else ()),
+            *({"graph": each} for each in outcome.others),
+        ],
     }
 
 

@@ -89,7 +89,7 @@ def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
 def without_names(text: str) -> str:
     """Replace the names of user and machine in the text. Any other absolute path is cut to its last two components."""
     for name, placeholder in _names():
-        text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", placeholder, text)
+        text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", placeholder.replace("\\", r"\\"), text)
     text = re.sub(r"/(home|Users)/[^/\s\"']+", r"/\1/<user>", text)
     return _ABSOLUTE.sub(r"<path>\1", text)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from minifier.data.case.switches import MIN_SECRET_CHARACTERS, is_secret
-from minifier.data.failure.normalise import normalise
+from minifier.data.failure.normalise import normalise, printable
 from minifier.repro.report.inline import BEGIN, END, escaped
 from minifier.repro.report.secrets import find_secrets
 
@@ -128,9 +128,12 @@ class Redactor:
         return _with_replacements(text, marks)
 
     def clean(self, file: str, text: str) -> str:
-        """Return a file's text, as it is to be written, with placeholders; `removals` gets a row for each."""
+        """Return a file's text, as it is to be written, with placeholders; `removals` gets a row for each.
+
+        Control characters of a message reach no terminal that shows the file.
+        """
         places = [(span.start, span.end, span, text[span.start :][:_HEAD_CHARACTERS]) for span in self.find(text)]
-        return self._written(file, text, places)
+        return printable(self._written(file, text, places))
 
     def settled(self, file: str, text: str) -> str:
         """Return a program's text with placeholders for its marks alone: another change could break it."""
@@ -206,8 +209,8 @@ def _is_path(value: str) -> bool:
 
 
 def _normalised(value: str) -> list[str]:
-    """Return the value, and what is left of it where numbers were taken out of a message."""
-    forms = [value]
+    """Return the value, and what is left of it in names of nodes, and where numbers were taken out of a message."""
+    forms = [value, re.sub(r"\W+", "_", value).lower()]
     for form in (normalise(value), re.sub(r"\d[\d.]*", "<number>", value)):
         bare = " ".join(_PLACEHOLDER.sub(" ", form).split())
         forms += [each for each in (form, bare) if _telling_characters(each) >= MIN_SECRET_CHARACTERS]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import Any
 
 from minifier.data.case import BackendSource, Case, Level
 from minifier.data.case.literals import WITHOUT
@@ -17,7 +16,7 @@ from minifier.data.torch_names import INDUCTOR_CONFIG
 from minifier.errors import said_of_trace
 from minifier.process.distributions import imported_beside_torch
 from minifier.process.progress import counted
-from minifier.reduction.summary import FAILS, KEPT, Summary
+from minifier.reduction.summary import FAILS, KEPT, OtherFailure, Summary
 from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.repro.report.history import Probed, steps_of
 from minifier.repro.report.inline import code
@@ -317,15 +316,14 @@ def _or_none(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-def _other(failure: Mapping[str, Any]) -> str:
-    """Describe another failure. Runs of earlier versions noted fewer fields."""
-    where = f" in {code(failure['where'])}" if failure.get("where") else ""
-    near = ", raised at the same place by fewer ops" if failure.get("near") else ""
-    near += ", reduced as well" if failure.get("reduced") else ""
-    ops, seen = counted(failure["ops"], "op"), counted(failure["sightings"], "time")
+def _other(failure: OtherFailure) -> str:
+    where = f" in {code(failure.where)}" if failure.where else ""
+    near = ", raised at the same place by fewer ops" if failure.near else ""
+    near += ", reduced as well" if failure.reduced else ""
+    ops, seen = counted(failure.ops, "op"), counted(failure.sightings, "time")
     return (
-        f"{code(failure['type'] + ': ' + headline(failure['message']))}{where} at {ops}, seen {seen}{near}: "
-        f"{code('minify reduce ' + failure['case'])} in the output folder"
+        f"{code(failure.type + ': ' + headline(failure.message))}{where} at {ops}, seen {seen}{near}: "
+        f"{code('minify reduce ' + failure.case)} in the output folder"
     )
 
 

@@ -19,18 +19,33 @@ from minifier.data.case import Level
 from minifier.data.case.files import (
     MARK,
     MAX_TENSOR_BYTES,
+    NotAFile,
     check_folder,
+    is_made_here,
     is_own_repro,
     mark_of_repro,
+    marked,
     read_bytes,
     read_text,
 )
 from minifier.data.case.serial import pack, parsed, unpack
-from minifier.data.case.store import ARTIFACTS, ATTEMPTS, CASE, GRAPH, RESULT, load, write_atomically, written_whole
+from minifier.data.case.store import (
+    ARTIFACTS,
+    ATTEMPTS,
+    CASE,
+    FINISHED,
+    GRAPH,
+    RECORD,
+    RESULT,
+    load,
+    write_atomically,
+    written_whole,
+)
+from minifier.data.case.texts import regex, statements
 from minifier.data.case.value_checks import within
 from minifier.errors import UsageError
 from minifier.process.distributions import github_repository, installed
-from minifier.repro.emit.files_beside import files_beside
+from minifier.repro.emit.files_beside import contents_beside, files_beside
 from minifier.repro.emit.forms import Template, Variant
 from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.emit.repro import Repro
@@ -64,7 +79,6 @@ from minifier.repro.report.sections import report_of
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 MARKDOWN, PAGE = "report.md", "report.html"
-FINISHED = "finished.json"
 _VERSION = 3
 _PLAIN = (
     "reason",
@@ -75,7 +89,6 @@ _PLAIN = (
     "match_log",
     "nearest",
     "environment",
-    "mark",
 )
 _LISTS = ("others", "fallbacks", "backend_fallbacks", "unsupported", "errors")
 _STORED = ("status", "summary", "verification", "phases", "secrets", *_LISTS, *_PLAIN)
@@ -139,7 +152,7 @@ def write_reports(
         case = list(case_entries(out, outcome, owned, redactor))
         shared = case[0].content() if outcome.repro is not None else b""
         public = redactor.clean(RESULT, shareable_json(texts[RESULT], owned, redactor.marked))
-        public = with_mark(public, out, shared)
+        public = with_mark(public, out, shared, consent.data)
         others = [*other_entries(out, outcome, consent.data), *artifact_entries(out, owned, redactor)]
         known = plan_bundle([*case, BundleEntry.of(RESULT, public), *others])
         report = report_of(outcome, read_history(out))
@@ -230,6 +243,7 @@ def _keep(out: Path, outcome: Outcome, consent: Consent, secrets: tuple[str, ...
             "variant": pack(repro.variant),
             "tensors": repro.tensors is not None,
             "names": dict(repro.names),
+            MARK: outcome.mark,
         },
         "phases": outcome.phases,
         "include_data": consent.data,
@@ -238,6 +252,7 @@ def _keep(out: Path, outcome: Outcome, consent: Consent, secrets: tuple[str, ...
         **{name: list(getattr(outcome, name)) for name in _LISTS},
         **{name: getattr(outcome, name) for name in _PLAIN},
     }
+    data = marked(RECORD, data) if outcome.is_own else data
     write_atomically(out / FINISHED, json.dumps(data, indent=1) + "\n")
 
 
@@ -262,7 +277,13 @@ def read_finished(out: Path) -> tuple[Outcome, Consent]:
         hints = typing.get_type_hints(Outcome)
         sections = {name: _section(hints[name], name, data[name]) for name in _STORED if name in data}
         repro = _repro(out, data["repro"])
-        outcome = Outcome(case=load(folder), minimal=minimal, repro=repro, folder=out, **sections)
+        mark = unpack(str, (data["repro"] or {}).get(MARK, ""))
+        own = is_made_here(RECORD, data)
+        for pattern in filter(None, (sections.get("match"), sections.get("match_log"))):
+            regex(pattern)
+        outcome = Outcome(
+            case=load(folder), minimal=minimal, repro=repro, folder=out, mark=mark, is_own=own, **sections
+        )
         return outcome, Consent(bool(data["include_data"]), bool(data.get("include_constants", False)))
     except KeyError as error:
         raise UsageError(f"{path} is damaged: {error} is missing. Run minify again.") from None
@@ -282,6 +303,7 @@ def _repro(out: Path, data: dict[str, Any] | None) -> Repro | None:
         return None
     template = Template(data["template"]) if data["template"] else None
     text = read_text(out / "repro.py")
+    statements(text)  # what is no Python, or nested too deeply, breaks whoever parses it
     names = unpack(dict[str, str], data.get("names", {}))
     variant = unpack(Variant, data["variant"]) if "variant" in data else Variant()
     files = {name: out / name for name in files_beside(text) if (out / name).exists()}
@@ -394,19 +416,24 @@ def artifact_entries(folder: Path, owned: Ownership, redactor: Redactor) -> Iter
     """Return the entries with what the compiler made of the reduced Case, without what is private."""
     for path in sorted((folder / ARTIFACTS).glob("*")):
         name = f"{ARTIFACTS}/{path.name}"
-        text = read_text(path, errors="replace")
+        try:
+            text = read_text(path, errors="replace")
+        except NotAFile as error:
+            raise UsageError(f"{path}: {error.strerror}. Remove it.") from None
         text = shareable(redactor.marked(text), owned)
         yield BundleEntry.of(name, redactor.clean(name, text))
 
 
-def with_mark(result: str, folder: Path, program: bytes) -> str:
+def with_mark(result: str, folder: Path, program: bytes, include_data: bool) -> str:
     """Return result.json without places in the script, with the mark of the bundle's repro without private paths.
 
     There is none if the folder's repro has no mark: whoever lists a stranger's folder must not vouch for it.
     """
     data, path = json.loads(result), folder / "repro.py"
-    is_own = is_own_repro(data, path.read_bytes() if path.exists() else b"")
-    data[MARK] = (mark_of_repro(program) or None) if is_own else None
+    script = path.read_bytes() if path.exists() else b""
+    beside = contents_beside(path, script.decode(errors="replace"))
+    is_own = is_own_repro(data, script, beside)
+    data[MARK] = (mark_of_repro(program, beside if include_data else {}) or None) if is_own else None
     for origin in data[ORIGINS]:
         del origin[PLACE]  # the script's file and line stay here, as in graph.json
     return json.dumps(data, indent=1)
