@@ -63,11 +63,11 @@ def test_the_graph_of_a_compiler_that_is_left_out_runs_as_it_is(tmp_path):
     def work():
         asked = []
 
-        def choose(part, compiler, gm, call):
-            asked.append((part, private.name_of_compiler(compiler)))
+        def choose(_token, part, gm, _inputs, call):
+            asked.append((part, private.name_of_compiler(call.func)))
             return private.boxed_graph(gm) if part == "aot-backward" else call()
 
-        private.choose_compilers(choose)
+        private.observe_aot_compilers(lambda: None, choose)
         grad = trained(aot_autograd(fw_compiler=boxed, bw_compiler=refuses))
         return asked, grad.tolist()
 

@@ -176,7 +176,7 @@ def baseline_of_a_repro() -> Baseline:
     """
     present = variables(os.environ)
     if is_tuned() or present != _VARIABLES:
-        baseline = _reported_baseline(tuple(pair for pair in present if pair not in own(present)))
+        baseline = reported_baseline(tuple(pair for pair in present if pair not in own(present)))
     else:
         baseline = _baseline_as_begun()
     return replace(baseline, environment=dict(os.environ))
@@ -189,7 +189,7 @@ def _baseline_as_begun() -> Baseline:
 
 
 @functools.lru_cache(maxsize=1)
-def _reported_baseline(_libraries: tuple[tuple[str, str], ...]) -> Baseline:
+def reported_baseline(_libraries: tuple[tuple[str, str], ...]) -> Baseline:
     """Return the values of a fresh interpreter; started once for all steps with these variables."""
     return Fresh(baseline_here()).baseline
 

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.script import Program, is_file
-from minifier.data.case.files import MARK, is_made_here, marked, read_text
+from minifier.data.case.files import MARK, is_made_here, marked
 from minifier.data.case.run_folder import RESULTS, RunFolder, next_place, numbered
-from minifier.data.case.serial import parsed
-from minifier.data.case.store import CASE, RESULT, write_atomically
+from minifier.data.case.store import CASE, RESULT, read_json, write_atomically
 from minifier.data.failure.normalise import shortened
 from minifier.errors import MinifyError, UsageError
 from minifier.process.progress import Ui
@@ -57,20 +56,13 @@ def keep_source(folder: Path, text: str) -> None:
 
 def kept_source(folder: Path) -> str:
     """Return the script's text from the folder of a process; "" if there is none."""
-    data = _source(folder)
+    data = read_json(folder / SOURCE)
     return data["source"] if isinstance(data, dict) and isinstance(data.get("source"), str) else ""
 
 
 def is_own_source(folder: Path) -> bool:
     """Whether this user's minify wrote the script's text there on this machine."""
-    return is_made_here("script", _source(folder))
-
-
-def _source(folder: Path) -> Any:
-    try:
-        return parsed(read_text(folder / SOURCE))
-    except (OSError, ValueError, RecursionError):
-        return None
+    return is_made_here("script", read_json(folder / SOURCE))
 
 
 def is_unfinished(out: Path) -> bool:
@@ -200,10 +192,7 @@ def lock_run(place: Path, run: Run) -> None:
 
 def is_own_run(place: Path) -> bool:
     """Whether this user's minify wrote run.json in the folder on this machine. Its program may be run again."""
-    try:
-        return is_made_here("run", parsed(read_text(place / RUN_FILE)))
-    except (OSError, ValueError, RecursionError):
-        return False
+    return is_made_here("run", read_json(place / RUN_FILE))
 
 
 def _interrupted_run(asked: Asked, folders: Sequence[Path]) -> Path | None:
@@ -269,11 +258,8 @@ def _can_go_on(folder: Path) -> bool:
 
 def _read(path: Path) -> Any:
     """Return the content of run.json without its mark, or None."""
-    try:
-        record = parsed(read_text(path))
-        return {name: value for name, value in record.items() if name != MARK}
-    except (OSError, ValueError, AttributeError):
-        return None
+    record = read_json(path)
+    return {name: value for name, value in record.items() if name != MARK} if isinstance(record, dict) else None
 
 
 def goes_on(asked: Asked, ui: Ui) -> Path | None:
@@ -342,10 +328,7 @@ def _earlier_run(path: Path) -> EarlierRun:
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    try:
-        record = parsed(read_text(path))
-    except (OSError, ValueError, RecursionError):
-        record = None
+    record = read_json(path)
     return record if isinstance(record, dict) else {}
 
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from minifier.data.case.files import is_made_here, is_own_repro, read_bytes, read_text
+from minifier.data.case.files import is_made_here, is_own_repro, read_bytes
 from minifier.data.case.run_folder import RunFolder
-from minifier.data.case.serial import parsed
-from minifier.data.case.store import CASE, FINISHED, GRAPH, RECORD, RESULT, is_own
+from minifier.data.case.store import CASE, FINISHED, GRAPH, RECORD, RESULT, is_own, read_json
 from minifier.data.failure.normalise import printable
 from minifier.flow.folders import RUN_FILE, SOURCE, is_own_run, is_own_source
 from minifier.repro.emit.files_beside import contents_beside
@@ -39,11 +38,11 @@ def foreign_code_in(folder: Path) -> list[Row]:
         place = Path(parent)
         rows += [(_LINKS, str(place / name)) for name in (*folders, *files) if (place / name).is_symlink()]
         if CASE in files and not is_own(place):
-            rows += [*_code_of_case(_json(place / CASE)), *_code_of_graph(_json(place / GRAPH))]
+            rows += [*_code_of_case(read_json(place / CASE)), *_code_of_graph(read_json(place / GRAPH))]
         if RUN_FILE in files and not is_own_run(place):
-            rows += _code_of_run(_json(place / RUN_FILE))
+            rows += _code_of_run(read_json(place / RUN_FILE))
         if SOURCE in files and not is_own_source(place):
-            source = _json(place / SOURCE)
+            source = read_json(place / SOURCE)
             rows.append((_DEFINITIONS, _definitions(source.get("source") if isinstance(source, dict) else None)))
     return rows
 
@@ -54,20 +53,20 @@ def foreign_code_of(script: Path) -> list[Row]:
     minimal = RunFolder(script.parent).minimal
     rows: list[Row] = []
     beside = contents_beside(script, text.decode(errors="replace"))
-    if not is_own_repro(_json(script.with_name(RESULT)), text, beside):
+    if not is_own_repro(read_json(script.with_name(RESULT)), text, beside):
         rows += [
             (_SCRIPT, f"{name}, {_counted(len(content.splitlines()))}")
             for name, content in {script.name: text, **beside}.items()
         ]
     if (minimal / CASE).exists() and not is_own(minimal):
-        rows += [row for row in _code_of_case(_json(minimal / CASE)) if row[0] == _PATH]
+        rows += [row for row in _code_of_case(read_json(minimal / CASE)) if row[0] == _PATH]
     return rows
 
 
 def foreign_code_of_run(folder: Path) -> list[Row]:
     """Return what a command might run of the output folder of a finished run, unless it has this user's marks."""
     rows = [*foreign_code_in(folder), *foreign_code_of(folder / "repro.py")]
-    if not is_made_here(RECORD, _json(folder / FINISHED)):
+    if not is_made_here(RECORD, read_json(folder / FINISHED)):
         rows.append((_RECORD, f"{FINISHED}, with the form of the repro and the class of its exception"))
     return rows
 
@@ -88,13 +87,6 @@ def _shortened(items: list[str]) -> str:
     while number < len(items) and len(text) + len(items[number]) <= _MAX_CHARACTERS:
         text, number = f"{text}; {items[number]}", number + 1
     return text if number == len(items) else f"{text}; and {len(items) - number} more"
-
-
-def _json(path: Path) -> Any:
-    try:
-        return parsed(read_text(path))
-    except (OSError, ValueError, RecursionError):
-        return None
 
 
 def _code_of_case(value: Any) -> Iterator[Row]:

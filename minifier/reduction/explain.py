@@ -45,11 +45,11 @@ from minifier.torch_side.torch_private import (
     PARTITION,
     boxed_graph,
     choose_applications,
-    choose_compilers,
     choose_partitions,
     config_values,
     has_config,
     name_of_compiler,
+    observe_aot_compilers,
 )
 
 Setting = tuple[str, str, Any]  # module, key, value of a configuration value
@@ -214,17 +214,19 @@ class _LimitedProber(LocalProber):
                 counts[part] += 1
                 return part == self.part and counts[part] > self.limit
 
-            def compiled(part: str, compiler: Any, gm: torch.fx.GraphModule, call: Callable[[], Any]) -> Any:
+            def compiled(
+                _token: None, part: str, gm: torch.fx.GraphModule, _inputs: Any, call: functools.partial[Any]
+            ) -> Any:
                 name = f"{part}-{counts[part] + 1}"
                 self._dump(name, gm)
-                if is_left_out(part, name_of_compiler(compiler)):
+                if is_left_out(part, name_of_compiler(call.func)):
                     return boxed_graph(gm)
                 result = call()
                 self._dump(f"{name}.changed", gm)
                 return result
 
             choose_applications(is_left_out)
-            choose_compilers(compiled)
+            observe_aot_compilers(lambda: None, compiled)
             choose_partitions(is_left_out)
             return evaluate(self._prepared_for(case), case, until)
 

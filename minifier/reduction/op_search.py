@@ -30,8 +30,40 @@ from minifier.torch_side.fx.tensors import TensorFile
 from minifier.torch_side.torch_private import parts_of
 
 
-class OpSearchAdapter:
-    """Presents a graph to the search as numbered atoms, and probes candidates.
+class CandidateSearch:
+    """Probes the candidates of a search. `candidate` makes the Case with the chosen atoms.
+
+    `known` tells whether a Case shows the failure; None: unknown.
+    """
+
+    def __init__(
+        self,
+        runner: ProbeRunner,
+        candidate: Callable[[search.Atoms], Case],
+        known: Callable[[Case], bool | None],
+    ) -> None:
+        self.runner, self.candidate, self.known = runner, candidate, known
+        self.unanswered = Unanswered(runner, candidate)
+
+    @property
+    def workers(self) -> int:
+        """How many candidates to probe at once."""
+        return self.runner.workers
+
+    def probe(self, candidates: Sequence[search.Atoms]) -> Sequence[bool]:
+        """Return for each set of atoms whether the failure shows."""
+        judged = self.runner.probe([self.candidate(chosen) for chosen in candidates])
+        self.unanswered.note(candidates, judged)
+        return [each.verdict is Verdict.SAME for each in judged]
+
+    def get(self, chosen: search.Atoms, /) -> bool | None:
+        """Return whether the failure shows with these atoms; None if that is not known."""
+        return self.known(self.candidate(chosen))
+
+
+class OpSearchAdapter(CandidateSearch):
+    """Presents a graph to the search as numbered atoms.
+
     `build` makes the Case that has only the given ops of the graph. `hints` are groups of op names. `groups` are the
     atoms, those of the graph by default. `known` tells whether a candidate shows the failure; None: unknown.
     """
@@ -45,31 +77,13 @@ class OpSearchAdapter:
         groups: tuple[tuple[str, ...], ...] | None = None,
         known: Callable[[Case], bool | None] = lambda case: None,
     ) -> None:
-        self.runner, self.graph, self.build, self.hints, self.known = runner, graph, build, hints, known
-        self.groups = atoms(graph) if groups is None else groups
-        self.owner = {name: i for i, group in enumerate(self.groups) for name in group}
-        self.unanswered = Unanswered(runner, self.candidate)
+        self.graph, self.hints = graph, hints
+        self.groups = groups = atoms(graph) if groups is None else groups
+        self.owner = {name: i for i, group in enumerate(groups) for name in group}
+        super().__init__(runner, lambda chosen: build([n for i in sorted(chosen) for n in groups[i]]), known)
 
-    @property
-    def workers(self) -> int:
-        """How many candidates to probe at once."""
-        return self.runner.workers
-
-    def candidate(self, chosen: frozenset[int]) -> Case:
-        """Build the Case with these atoms."""
-        return self.build([name for i in sorted(chosen) for name in self.groups[i]])
-
-    def probe(self, candidates: Sequence[frozenset[int]]) -> Sequence[bool]:
-        """Return for each set of atoms whether the failure shows."""
-        judged = self.runner.probe([self.candidate(chosen) for chosen in candidates])
-        self.unanswered.note(candidates, judged)
-        return [each.verdict is Verdict.SAME for each in judged]
-
-    def get(self, chosen: frozenset[int], /) -> bool | None:
-        """Return whether the failure shows with these atoms; None if that is not known.
-
-        The graph without ops counts as passing, whatever its probe showed.
-        """
+    def get(self, chosen: search.Atoms, /) -> bool | None:
+        """Return whether the failure shows; without any op it counts as gone, whatever a probe showed."""
         candidate = self.candidate(chosen)
         return self.known(candidate) if candidate.graph.ops else False
 

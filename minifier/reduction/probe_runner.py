@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from minifier.data.case import Case
 from minifier.data.case.ops import with_ops
@@ -112,7 +112,7 @@ class ProbeRunner:
     on_probe: Callable[[str, Case, Judged], None] | None = None
     counts: Counter[Verdict] = field(default_factory=Counter)
     verdicts: dict[str, Counter[Verdict]] = field(default_factory=dict)
-    others: list[Other] = field(default_factory=list)
+    others: list[Other[Case]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     untold: dict[tuple[str, ...], Counter[Verdict]] = field(default_factory=dict)
     sighted: dict[str, Failure] = field(default_factory=dict)
@@ -328,7 +328,7 @@ class ProbeRunner:
             self.faults.append(judged.fault)
         # A backend that rejects changed options, or a graph without ops, has no bug.
         if judged.verdict is Verdict.OTHER and judged.failure is not None and self.phase != "simplify" and names:
-            keep_aside(self.others, self.build(case), judged.failure)
+            keep_aside(self.others, replace(self.build(case), failure=judged.failure), judged.failure)
         if self.on_probe is not None:
             self.on_probe(self.phase, case, judged)
 
@@ -438,12 +438,15 @@ def with_empty_graph(runner: ProbeRunner, case: Case) -> Case:
 _MIN_CANDIDATES = 3  # of a pass that is said to show other failures every time
 
 
+Program = TypeVar("Program", Case, str)
+
+
 @dataclass
-class Other:
-    """A failure that is not sought, with the smallest Case that showed it."""
+class Other(Generic[Program]):
+    """A failure that is not sought, with the smallest program that showed it: a Case, or the text of a script."""
 
     failure: Failure
-    case: Case
+    program: Program
     sightings: int = 1
 
 
@@ -453,12 +456,16 @@ def hidden_by_others(verdicts: Mapping[str, Counter[Verdict]]) -> tuple[str, ...
     return tuple(name for name, counts in some if counts[Verdict.OTHER] == counts.total())
 
 
-def keep_aside(others: list[Other], case: Case, failure: Failure) -> None:
-    """Add the failure to `others`, or count another sighting and keep the smaller Case."""
+def keep_aside(others: list[Other[Program]], program: Program, failure: Failure) -> None:
+    """Add the failure to `others`, or count another sighting and keep the smaller program."""
     for other in others:
         if same(other.failure.fingerprint, failure.fingerprint):
             other.sightings += 1
-            if len(case.graph.ops) < len(other.case.graph.ops):
-                other.case, other.failure = replace(case, failure=failure), failure
+            if _size(program) < _size(other.program):
+                other.program, other.failure = program, failure
             return
-    others.append(Other(failure, replace(case, failure=failure)))
+    others.append(Other(failure, program))
+
+
+def _size(program: Case | str) -> int:
+    return len(program) if isinstance(program, str) else len(program.graph.ops)

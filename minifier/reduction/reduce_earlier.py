@@ -14,12 +14,12 @@ from minifier.data.case.ops import atoms, kind, with_ops
 from minifier.data.case.store import edited
 from minifier.data.case.values import contiguous_stride
 from minifier.data.failure import Verdict
-from minifier.reduction.op_search import reduce_ops
+from minifier.reduction.op_search import CandidateSearch, reduce_ops
 from minifier.reduction.passes.edits import with_tensors
 from minifier.reduction.passes.sizes import to_number
 from minifier.reduction.passes.table import OF_VALUES
 from minifier.reduction.probe.without_backend import runs
-from minifier.reduction.probe_runner import ProbeRunner, Unanswered
+from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.simplify import Simplifier
 
 _MIN_NEW_SIZE = 2
@@ -43,7 +43,11 @@ class EarlierCallsReducer:
         graphs = [whole.of(call).graph for call in whole.others]
         kinds = tuple(" ".join(kind(graph, group) for group in atoms(graph)) for graph in graphs)
         problem = search.Problem(((),) * len(kinds), kinds)
-        adapter = _CallSearchAdapter(runner, whole)
+
+        def without_others(chosen: search.Atoms) -> Case:
+            return with_others(whole, [call if i in chosen else None for i, call in enumerate(whole.others)])
+
+        adapter = CandidateSearch(runner, without_others, runner.known)
         result = search.reduce(problem, adapter, known=adapter, budget=self.budget.after(runner.total))
         self.case = adapter.candidate(result.kept)
         if result.one_minimal and adapter.unanswered.disproves(result.kept, (_PHASE,)):
@@ -160,30 +164,3 @@ def _with_leading_size(case: Case, size: int) -> Case:
         return replace(item, meta=meta, source=Drawn("zeros"))
 
     return with_tensors(case, change)
-
-
-class _CallSearchAdapter:
-    """Presents the calls of other graphs to the search as numbered atoms."""
-
-    def __init__(self, runner: ProbeRunner, whole: Case) -> None:
-        self.runner, self.whole = runner, whole
-        self.unanswered = Unanswered(runner, self.candidate)
-
-    @property
-    def workers(self) -> int:
-        """How many candidates to probe at once."""
-        return self.runner.workers
-
-    def candidate(self, chosen: search.Atoms) -> Case:
-        """Build the Case with these calls."""
-        return with_others(self.whole, [call if i in chosen else None for i, call in enumerate(self.whole.others)])
-
-    def get(self, chosen: search.Atoms, /) -> bool | None:
-        """Return whether the failure shows after these calls; None if that is not known."""
-        return self.runner.known(self.candidate(chosen))
-
-    def probe(self, candidates: Sequence[search.Atoms]) -> Sequence[bool]:
-        """Return for each set of calls whether the Case shows the failure after them."""
-        judged = self.runner.probe([self.candidate(chosen) for chosen in candidates])
-        self.unanswered.note(candidates, judged)
-        return [each.verdict is Verdict.SAME for each in judged]

@@ -199,25 +199,25 @@ def save_others(runner: ProbeRunner, folder: RunFolder, ops: int) -> list[OtherF
     """
     saved = []
 
-    def is_near(other: Other) -> bool:
-        return len(other.case.graph.ops) < ops and raised_alike(runner.sought, other.failure.fingerprint)
+    def is_near(other: Other[Case]) -> bool:
+        return len(other.program.graph.ops) < ops and raised_alike(runner.sought, other.failure.fingerprint)
 
-    def size_if_near(other: Other) -> float:
-        return len(other.case.graph.ops) if is_near(other) else math.inf
+    def size_if_near(other: Other[Case]) -> float:
+        return len(other.program.graph.ops) if is_near(other) else math.inf
 
     for number, other in enumerate(sorted(runner.others, key=size_if_near), 1):
         place = folder.others / str(number)
-        save_reduced(runner, other.case, place)
+        save_reduced(runner, other.program, place)
         failure, fingerprint = other.failure, other.failure.fingerprint
         saved.append(
             OtherFailure(
                 failure.type,
-                failure.named(source_names(other.case.graph)).message,
+                failure.named(source_names(other.program.graph)).message,
                 fingerprint.where,
                 fingerprint.stage.value,
                 fingerprint.kind.value,
                 other.sightings,
-                len(other.case.graph.ops),
+                len(other.program.graph.ops),
                 str(place.relative_to(folder.path)),
                 is_near(other),
             )

@@ -67,7 +67,7 @@ def test_other_failures_are_kept_aside_with_their_smallest_case(make_lab):
     lab, _ = make_lab(CASE, when(has("sin"), raises("no room"), when(has("exp"), dies(), TANH)))
     for names in (["cos", "sin"], ["sin"], ["sin", "tanh"], ["exp"], ["cos", "tanh"]):
         lab.probe([with_ops(CASE, names)])
-    found = [(o.failure.message, [n.name for n in o.case.graph.ops], o.sightings) for o in lab.others]
+    found = [(o.failure.message, [n.name for n in o.program.graph.ops], o.sightings) for o in lab.others]
     assert found == [("no room", ["sin"], 3), ("SIGSEGV", ["exp"], 1)]
     lab, _ = make_lab(CASE, lambda case: raises("no room"))
     lab.probe([with_ops(CASE, [])])

@@ -141,7 +141,7 @@ def test_other_failures_are_not_followed(make_lab):
     made, _ = reduced(lab, CASE)
     assert names(made) == ["cos", "tanh"]
     (other,) = lab.others
-    assert other.failure.message == "no room" and names(other.case) == ["cos", "sin"]
+    assert other.failure.message == "no room" and names(other.program) == ["cos", "sin"]
 
 
 def slow(seconds):

@@ -29,7 +29,7 @@ torch.compile(fn, backend="BACKEND")(torch.randn(6, 20, 48), torch.randn(6, 20, 
 # What is refused, what the repro has between its imports and the call, and what it says that it takes.
 PLAINEST = {
     "more_than_ten": ("x = torch.randn(1, 11)\n", ("a size of 11 or more",)),
-    "strided": ("x = torch.randn(2, 2).t()\n", ("an input that is not contiguous", "a size of 2 or more")),
+    "strided": ("x = torch.randn(2, 2).t()\n", ("an input that is not contiguous",)),
     "index": (
         "    return torch.nn.functional.embedding(x, y)\n\n\n"
         "x = torch.zeros(1, dtype=torch.int64)\ny = torch.randn(1, 1)\n",

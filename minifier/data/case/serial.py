@@ -20,7 +20,7 @@ from typing import Any, NewType
 from minifier.data.case.graph import Ref
 from minifier.data.case.schema import FIELDS, RELATIONS
 from minifier.data.case.texts import shown
-from minifier.data.case.value_checks import Check, anything, number, within
+from minifier.data.case.value_checks import Check, anything, at, number, within
 from minifier.data.case.values import Constant, Imported, Size, SourceExpression
 from minifier.errors import CannotSave
 
@@ -128,17 +128,10 @@ def _of(kind: type, value: Json) -> Any:
     return value
 
 
-def _at(key: object, decode: Decoder, value: Json) -> Any:
-    try:
-        return decode(value)
-    except ValueError as error:
-        raise within(f"[{shown(key)}]", error) from None
-
-
 def _tuple(kinds: Sequence[Any], value: Json) -> tuple[Any, ...]:
     if len(_of(list, value)) != len(kinds):
         raise ValueError(f"expected {len(kinds)} items, found {len(value)}")
-    return tuple(_at(i, _decoder(kind), item) for i, (kind, item) in enumerate(zip(kinds, value, strict=True)))
+    return tuple(at(i, _decoder(kind), item) for i, (kind, item) in enumerate(zip(kinds, value, strict=True)))
 
 
 @functools.cache
@@ -149,12 +142,12 @@ def _decoder(kind: Any) -> Decoder:
         return unpack_arg
     if origin is tuple and kinds[-1] is Ellipsis:
         decode = _decoder(kinds[0])
-        return lambda value: tuple(_at(i, decode, item) for i, item in enumerate(_of(list, value)))
+        return lambda value: tuple(at(i, decode, item) for i, item in enumerate(_of(list, value)))
     if origin is tuple:
         return functools.partial(_tuple, kinds)
     if origin is dict:
         decode = _decoder(kinds[1])
-        return lambda value: {key: _at(key, decode, item) for key, item in _of(dict, value).items()}
+        return lambda value: {key: at(key, decode, item) for key, item in _of(dict, value).items()}
     if origin in (typing.Union, types.UnionType):
         return _decoder_of_union(kinds)
     if dataclasses.is_dataclass(kind):

@@ -117,12 +117,21 @@ def save(case: Case, folder: Path) -> None:
     write_atomically(folder / CASE, json.dumps(marked("case", data, graph.encode()), indent=1) + "\n")
 
 
+def read_json(path: Path) -> Json:
+    """Return the JSON value in a file; None if there is no such file, or it is damaged."""
+    try:
+        return parsed(read_text(path))
+    except (OSError, ValueError):
+        return None
+
+
 def is_own(folder: Path) -> bool:
     """Whether this user's minify wrote the Case in `folder` on this machine, and nobody has changed it since."""
     try:
-        return is_made_here("case", parsed(read_text(folder / CASE)), read_text(folder / GRAPH).encode())
-    except (OSError, ValueError, RecursionError):
+        graph = read_text(folder / GRAPH)
+    except (OSError, ValueError):
         return False
+    return is_made_here("case", read_json(folder / CASE), graph.encode())
 
 
 def _read(path: Path) -> str:

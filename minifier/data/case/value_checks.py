@@ -28,6 +28,14 @@ def within(step: str, error: Exception) -> Defect:
     return Defect(str(error), step)
 
 
+def at(key: object, read: Callable[[Any], Any], value: Any) -> Any:
+    """Return what `read` makes of the item at this key or position; its defect has the place."""
+    try:
+        return read(value)
+    except ValueError as error:
+        raise within(f"[{shown(key)}]", error) from None
+
+
 Check = Callable[[Any], None]
 
 MAX_NUMBER = 2**1000  # of an argument or a bound; every such integer has a float
@@ -65,10 +73,7 @@ def each(check: Check) -> Check:
         if not isinstance(values, (tuple, list)):
             raise ValueError(f"expected a list, found {type(values).__name__}")
         for position, item in enumerate(values):
-            try:
-                check(item)
-            except ValueError as error:
-                raise within(f"[{position}]", error) from None
+            at(position, check, item)
 
     return check_items
 
@@ -80,10 +85,7 @@ def fields(*checks: Check) -> Check:
         if not isinstance(values, tuple) or len(values) != len(checks):
             raise ValueError(f"expected {len(checks)} items, found {shown(values)}")
         for position, (check, item) in enumerate(zip(checks, values, strict=True)):
-            try:
-                check(item)
-            except ValueError as error:
-                raise within(f"[{position}]", error) from None
+            at(position, check, item)
 
     return check_items
 
@@ -95,11 +97,8 @@ def mapping(of_keys: Check, of_values: Check) -> Check:
         if values is not None and not isinstance(values, dict):
             raise ValueError(f"expected a dictionary, found {shown(values)}")
         for key, item in (values or {}).items():
-            try:
-                of_keys(key)
-                of_values(item)
-            except ValueError as error:
-                raise within(f"[{shown(key)}]", error) from None
+            at(key, of_keys, key)
+            at(key, of_values, item)
 
     return check_pairs
 

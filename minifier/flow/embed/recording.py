@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from torch.nn.parameter import is_lazy
 from minifier.capturing.backend_reference import reference
 from minifier.capturing.graph_record import Record
 from minifier.capturing.observer import Observer
-from minifier.capturing.process_state import Baseline, Fresh, baseline_here
+from minifier.capturing.process_state import Baseline, reported_baseline
 from minifier.capturing.script_limits import Terms
 from minifier.data.case import Case, TensorMeta
 from minifier.data.case.store import load, save
@@ -32,6 +32,7 @@ from minifier.flow.embed.session import source_here
 from minifier.flow.first_failure import ANY_FAILURE
 from minifier.flow.folders import keep_source
 from minifier.repro.report.privacy import note_private
+from minifier.repro.source.own_code import closure, nested_codes
 from minifier.torch_side.compare.results import random_state_kept
 from minifier.torch_side.torch_private import (
     asked_backend,
@@ -120,13 +121,7 @@ def _trains(case: Case) -> bool:
 
 
 def _fresh_baseline() -> Baseline:
-    return replace(_baseline(tuple(variables(os.environ))), environment=dict(os.environ))
-
-
-@functools.lru_cache(maxsize=1)
-def _baseline(_variables: tuple[tuple[str, str], ...]) -> Baseline:
-    """Return torch's defaults, which a fresh interpreter tells; once for all calls with these variables."""
-    return Fresh(baseline_here()).baseline
+    return replace(reported_baseline(tuple(variables(os.environ))), environment=dict(os.environ))
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,10 +343,11 @@ def _held_by(value: Any) -> Iterator[Any]:
     elif isinstance(value, property):
         yield from (value.fget, value.fset)
     elif isinstance(value, FunctionType):
-        yield from (cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell))
+        yield from closure(value).values()
         yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
         if _is_users_file(value.__code__.co_filename):
-            yield from _named(frozenset(_names(value.__code__)), value.__globals__, set())
+            names = frozenset(name for code in nested_codes(value.__code__) for name in code.co_names)
+            yield from _named(names, value.__globals__, set())
     elif isinstance(value, type) and _is_users_class(value):
         yield from (*value.__bases__, *vars(value).values())
     if (attributes := attributes_of(value)) is not None:
@@ -369,14 +365,6 @@ def _named(names: frozenset[str], namespace: Mapping[str, Any], seen: set[int]) 
             yield from _named(names, vars(value), seen)
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    """Yield the names of globals and attributes in the code, and in the functions that it defines."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
-
-
 def _is_users_class(cls: type) -> bool:
     module = sys.modules.get(cls.__module__)
     return module is not None and _is_users_module(module)
@@ -391,11 +379,3 @@ def _is_users_module(module: ModuleType) -> bool:
 def _is_users_file(file: str) -> bool:
     """Whether a file is neither a package's nor Python's; a session's cell is the user's."""
     return not (file.startswith(("<frozen", *_NOT_USERS)) or installed_path(file))
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 - an empty cell raises
-    except ValueError:
-        return False
-    return True

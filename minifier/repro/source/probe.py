@@ -13,12 +13,13 @@ from typing import Any
 
 from minifier.capturing.slicing.module_statements import missing_names
 from minifier.data.case.literals import SCRIPT
-from minifier.data.failure import Failure, Fingerprint, Frame, Verdict, same
+from minifier.data.failure import Fingerprint, Frame, Verdict
 from minifier.data.failure.normalise import headline
 from minifier.process.progress import Phase, Progress, counted
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed, run_children
 from minifier.reduction.probe.prepared_case import preload
 from minifier.reduction.probe.verdicts import Judged, judge
+from minifier.reduction.probe_runner import Other, keep_aside
 from minifier.repro.source.conditions import BackendWatch, Condition, GraphsInAotEager, GraphsInEager, SourceRun
 from minifier.repro.source.passes import MODULES
 from minifier.repro.source.run_facts import Recorded
@@ -26,31 +27,11 @@ from minifier.repro.source.run_source import DRAWN, Watch, instrumented, recordi
 from minifier.torch_side.fx.script_objects import FILE
 
 
-@dataclass
-class OtherScript:
-    """A failure of torch.compile that is not sought, with the shortest script that showed it."""
-
-    failure: Failure
-    source: str
-    sightings: int = 1
-
-
-def keep_aside(others: list[OtherScript], source: str, failure: Failure) -> None:
-    """Add the failure to `others`, or count another sighting and keep the shorter script."""
-    for other in others:
-        if same(other.failure.fingerprint, failure.fingerprint):
-            other.sightings += 1
-            if len(source) < len(other.source):
-                other.source, other.failure = source, failure
-            return
-    others.append(OtherScript(failure, source))
-
-
-def write_others(others: list[OtherScript], folder: Path) -> None:
+def write_others(others: list[Other[str]], folder: Path) -> None:
     """Write the scripts as 1.py, 2.py, ..., each with its failure in the last comment; the most frequent one first."""
     for number, other in enumerate(sorted(others, key=lambda other: -other.sightings), 1):
         folder.mkdir(parents=True, exist_ok=True)
-        text = f"{other.source.rstrip()}\n\n# {other.failure.line}\n"
+        text = f"{other.program.rstrip()}\n\n# {other.failure.line}\n"
         (folder / f"{number}.py").write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
@@ -104,7 +85,7 @@ class SourceLab:
     moved: Sequence[tuple[str, str]] = ()
     show: Callable[[Progress], None] = lambda _: None
     accepted: Callable[[str], None] = lambda _: None
-    others: list[OtherScript] = field(default_factory=list)
+    others: list[Other[str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))

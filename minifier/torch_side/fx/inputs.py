@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from minifier.data.case import Case, Symbol, Symbolic
-from minifier.data.case.expressions import is_plain, is_unbacked, symbols_in, value_of
+from minifier.data.case.calls import values_of_symbols
+from minifier.data.case.expressions import is_unbacked, symbols_in, value_of
 from minifier.data.case.inputs import (
     Adapted,
     Drawn,
@@ -337,17 +338,6 @@ def _with_grad(tensor: torch.Tensor, item: TensorInput) -> Any:
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"Max": torch.sym_max, "Min": torch.sym_min}
 
 
-def sizes_of(case: Case) -> dict[str, int]:
-    """Return the values of the symbols that are the whole size of an input, by name."""
-    return {
-        expression: size
-        for item in case.inputs
-        if isinstance(item, TensorInput)
-        for expression, size in zip(item.meta.symbols, item.meta.shape, strict=False)
-        if expression is not None and is_plain(expression)
-    }
-
-
 def symbolic_inputs(case: Case, values: Sequence[Any]) -> tuple[SymbolicSizes, list[Any]]:
     """Return the symbols, and a fake tensor or SymInt for each of these real values.
 
@@ -375,7 +365,7 @@ def symbolic_inputs(case: Case, values: Sequence[Any]) -> tuple[SymbolicSizes, l
 
 def _make_symbols(case: Case, sizes: SymbolicSizes) -> dict[str, Any]:
     """Return the symbols that the inputs name: sizes of an input, or separate integers."""
-    size_values = sizes_of(case)
+    size_values = values_of_symbols(item for item in case.inputs if isinstance(item, TensorInput))
     facts = {symbol.name: symbol for symbol in case.symbols}
     dynamic = case.symbolic is Symbolic.GIVEN
     symbols: dict[str, Any] = {}

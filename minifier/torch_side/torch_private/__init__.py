@@ -17,7 +17,6 @@ from minifier.torch_side.torch_private.aot import (
     backward_arguments,
     boxed_graph,
     call_compiled,
-    choose_compilers,
     choose_partitions,
     copied_graph,
     name_of_compiler,

@@ -59,7 +59,7 @@ FORWARD, BACKWARD, INFERENCE = "aot-forward", "aot-backward", "aot-inference"
 PARTITION = "aot-partition"
 
 Call = Callable[[], Any]
-OnCompile = Callable[[Any, str, torch.fx.GraphModule, Sequence[Any], Call], Any]
+OnCompile = Callable[[Any, str, torch.fx.GraphModule, Sequence[Any], "functools.partial[Any]"], Any]
 OnRun = Callable[[Any, list[Any], Call], Any]
 
 
@@ -87,10 +87,11 @@ def observe_aot_compilers(
 ) -> Callable[[], None]:
     """Wrap AOTAutograd's calls of compilers and of compiled backward graphs.
 
-    `on_compile(token, part, graph_module, example_inputs, call)` wraps each call of a compiler. `part` is FORWARD or
-    BACKWARD for a training graph, or INFERENCE. `on_run(token, args, call)` wraps each call of a compiled backward
-    whose token is not None. Both must return the result of `call()`. `token` is the result of `begin()`, which is
-    called when AOTAutograd has traced the graph. The backward graph may be compiled much later, on demand.
+    `on_compile(token, part, graph_module, example_inputs, call)` wraps each call of a compiler, `call.func`. `part` is
+    FORWARD or BACKWARD for a training graph, or INFERENCE. `on_run(token, args, call)` wraps each call of a compiled
+    backward whose token is not None. Both return the result of `call()`, or what stands for it. `token` is the result
+    of `begin()`, which is called when AOTAutograd has traced the graph. The backward graph may be compiled much later,
+    on demand.
 
     Compiled code is not kept alive. With `on_run`, AOTAutograd's cache on disk is only read for graphs compiled since.
     The graph of a backward from another process's cache is unknown. The compilers' own caches still save time.
@@ -102,7 +103,7 @@ def observe_aot_compilers(
     def observed(token: Any, part: str, compiler: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compiler, updated=())
         def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-            compiled = on_compile(token, part, gm, inputs, lambda: compiler(gm, inputs, *args, **kwargs))
+            compiled = on_compile(token, part, gm, inputs, functools.partial(compiler, gm, inputs, *args, **kwargs))
             if part == BACKWARD and token is not None:
                 backwards.add(compiled, token)
             return compiled
@@ -134,25 +135,6 @@ def observe_aot_compilers(
 
     found_again = _CACHE_LOOKUP.replace(lambda call: call["key"], look_up)
     return ending_all(end, _CALL_COMPILED.replace(read_call, call_compiled_part), found_again)
-
-
-def choose_compilers(choose: Callable[[str, Compiler, torch.fx.GraphModule, Call], Any]) -> None:
-    """Call `choose(part, compiler, graph_module, call)` for each call of a compiler in this process, from now on.
-
-    It returns the compiled graph, the result of `call()` say. `part` is FORWARD, BACKWARD or INFERENCE.
-    """
-
-    def chosen(part: str, compiler: Compiler) -> Compiler:
-        @functools.wraps(compiler, updated=())
-        def compile_part(gm: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-            return choose(part, compiler, gm, lambda: compiler(gm, *args, **kwargs))
-
-        return compile_part
-
-    replace_stages(
-        lambda forward, backward, go_on: go_on(chosen(FORWARD, forward), chosen(BACKWARD, backward)),
-        lambda compiler, go_on: go_on(chosen(INFERENCE, compiler)),
-    )
 
 
 def choose_partitions(is_left_out: Callable[[str, str], bool]) -> None:
