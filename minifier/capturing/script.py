@@ -26,6 +26,7 @@ from typing import Any
 from minifier.data.failure.observed import describe
 from minifier.process.descriptors import calls_user_code
 from minifier.process.interpreters import replace_programs_folder
+from minifier.process.interrupts import deaf
 from minifier.process.machine import spare_memory
 
 AOT_INDUCTOR = "aot_inductor"  # the backend name for exported programs that AOTInductor compiles
@@ -244,7 +245,9 @@ def run_program(
         status = _exit_code(error.code)
         ended(ScriptEnd(status))
     except BaseException as error:  # noqa: BLE001 - printed as Python prints it
-        with spare_memory():  # after a MemoryError, the frames still hold all memory
+        # Ctrl-C may come twice, directly and through the process that waits for this one.
+        quiet = deaf() if isinstance(error, KeyboardInterrupt) else contextlib.nullcontext()
+        with quiet, spare_memory():  # after a MemoryError, the frames still hold all memory
             for linked in _chain(error):
                 linked.__traceback__ = _without_tool(linked.__traceback__)
             trace = error.__traceback__
@@ -256,16 +259,17 @@ def run_program(
             ended(ScriptEnd(status, line, text, tuple(links)))
     else:
         ended(ScriptEnd())
-    threading._shutdown()  # type: ignore[attr-defined]
+    with contextlib.suppress(KeyboardInterrupt):  # Python ends all the same
+        threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    with spare_memory():
+    with deaf(), spare_memory():
         _flush_files()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None and not stream.closed:
-                stream.flush()
-        except (OSError, ValueError):
-            status = status or 120
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                if stream is not None and not stream.closed:
+                    stream.flush()
+            except (OSError, ValueError):
+                status = status or 120
     return status
 
 

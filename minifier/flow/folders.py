@@ -341,9 +341,10 @@ def runs_in(folders: Sequence[Path]) -> list[EarlierRun]:
     for folder in folders or [RESULTS]:
         if not folder.is_dir() and folders:
             raise UsageError(f"{folder} is not a folder.")
-        below = [place for place in folder.glob("*") if not place.is_symlink()]
+        top = folder.resolve() if folder.is_symlink() else folder
+        below = [place for place in top.glob("*") if not place.is_symlink()]
         graphs = [place for run in below for place in run.glob("graph-*") if not place.is_symlink()]
-        places = [folder.resolve() if folder.is_symlink() else folder, *below, *graphs]
+        places = [top, *below, *graphs]
         found += [place for place in places if is_run(place) or _has_ended(place)]
     return [_earlier_run(path) for path in sorted(dict.fromkeys(found), key=lambda path: path.stat().st_mtime)]
 

@@ -73,11 +73,12 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         backend_fallbacks=(told.head, *told.lines) if told is not None else (),
         phases=run.ui.seconds(),
         folder=folder.path,
-        mark=_mark_of(attempt.repro, folder.path) if attempt.repro is not None else "",
         errors=tuple(dict.fromkeys(run.errors)),
     )
     is_written = False
     with run.going_on():
+        if attempt.repro is not None:
+            outcome = replace(outcome, mark=_mark_of(attempt.repro, folder.path))
         _write(attempt, outcome)
         is_written = True
     if not is_written:

@@ -71,12 +71,15 @@ def interrupt_once() -> None:
 
 @contextlib.contextmanager
 def deaf() -> Iterator[None]:
-    """Ignore Ctrl-C during a short clean-up."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ignore Ctrl-C during a short clean-up; not if the handler is none of Python's, which could not be set again."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

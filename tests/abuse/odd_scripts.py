@@ -128,6 +128,12 @@ SCRIPTS = (
         says="does not end",
     ),
     OddScript(
+        "is interrupted by its own thread as it ends",
+        before="import os, signal, threading\n\n\ndef late():\n    threading.main_thread().join()\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n\n\nthreading.Thread(target=late).start()\n",
+        is_in_soak=False,
+    ),
+    OddScript(
         "hangs in atexit",
         before="import atexit, signal\natexit.register(signal.pause)\n",
         given=("--timeout", "4"),

@@ -93,6 +93,7 @@ DAMAGE = {
     "open brackets": lambda run: (run / "repro.py").write_text("(" * 5000),
     "closed brackets": lambda run: (run / "repro.py").write_text("(" * 1500 + "1" + ")" * 1500),
     "signs": lambda run: (run / "repro.py").write_text("-" * 1500 + "1"),
+    "a pattern of brackets": lambda run: with_value(run, ("match_log",), "(" * 5000),
     "more signs": lambda run: (run / "repro.py").write_text("-" * 100_000 + "1"),
     "no total": lambda run: with_value(run, ("summary", "probes"), {"SAME": 1}),
     "another failure without a name": lambda run: with_value(run, ("summary", "others"), [{}]),
@@ -107,7 +108,12 @@ def test_a_report_is_refused_with_the_place(refusing, run, damage):
     DAMAGE[damage](run)
     done = refusing.minify("report", run)
     assert done.code == 2 and len(done.stderr) < 1000
-    assert "finished.json" in done.stderr or "artifacts" in done.stderr
+    assert any(name in done.stderr for name in ("finished.json", "repro.py", "artifacts"))
+
+
+def test_a_long_sum_is_no_damage(refusing, run):
+    (run / "repro.py").write_text(f"x = {' + '.join(map(repr, 'abcdefgh' * 100))}\n")
+    assert refusing.minify("report", run).code == refusing.minify("show", run).code == 0
 
 
 @pytest.mark.parametrize("errors", [[""], ["\n \n"]])

@@ -112,5 +112,5 @@ def test_the_reduction_stays_with_the_failure_that_native_code_tells(bureau, how
     summary, case = bureau.reduce()
     assert sorted(node.target for node in case.graph.ops) == ["torch.softmax", "torch.tanh"]
     (other,) = summary.others
-    assert other["ops"] == 1
+    assert other.ops == 1
     assert case.failure.written and case.failure.fingerprint.native

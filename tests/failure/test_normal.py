@@ -298,12 +298,16 @@ def test_a_message_of_any_length_is_short_in_the_end(message):
         ("\x1b]0;owned\x07\x1b[2J\r", r"\x1b]0;owned\x07\x1b[2J\r"),
         ("pass\u202egnp\u200b", r"pass\u202egnp\u200b"),
         ("\udc80", r"\udc80"),
-        ("演算子\u3000ö\xa0é", "演算子\u3000ö\xa0é"),
+        ("演算子\u3000ö\xa0é می\u200cشود", "演算子\u3000ö\xa0é می\u200cشود"),
     ],
     ids=["plain", "colours", "a terminal's title", "hidden", "no UTF-8", "other scripts"],
 )
 def test_only_what_moves_a_cursor_or_hides_text_is_escaped(text, shown):
     assert printable(text) == shown and printable(shown) == shown
+
+
+def test_colours_tell_no_failures_apart():
+    assert normalise("\x1b[1;31merror\x1b[0m: no tile of 3") == normalise("error: no tile of 5")
 
 
 def test_a_cell_of_a_table_has_no_second_line():

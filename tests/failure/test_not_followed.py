@@ -28,7 +28,7 @@ def test_a_death_in_another_function_is_kept_aside(bureau):
     summary, case = bureau.reduce()
     assert sorted(node.target for node in case.graph.ops) == ["torch.softmax", "torch.tanh"]
     (other,) = summary.others
-    assert other["ops"] == 1
+    assert other.ops == 1
 
 
 @pytest.mark.soak

@@ -120,11 +120,8 @@ def _may_construct(script_text: str, captured_text: str) -> bool:
     The expression must contain the captured object's constants, and read no further variables.
     """
     of_script, captured = ast.parse(script_text, mode="eval"), ast.parse(captured_text, mode="eval")
-    return _names(of_script) <= _names(captured) and _constants(captured) <= _constants(of_script)
-
-
-def _names(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    reads_no_more = free_names(f"({script_text})") <= free_names(f"({captured_text})")
+    return reads_no_more and _constants(captured) <= _constants(of_script)
 
 
 def _constants(tree: ast.AST) -> set[str]:

@@ -10,7 +10,14 @@ import libcst as cst
 import libcst.matchers as m
 from libcst.metadata import MetadataWrapper, Scope, ScopeProvider
 
-from minifier.capturing.slicing.module_statements import ModuleStatements, Statement, dotted, names_of_definitions
+from minifier.capturing.slicing.module_statements import (
+    ModuleStatements,
+    Statement,
+    bound_by,
+    dotted,
+    free_names,
+    names_of_definitions,
+)
 
 # Names that a script reads data by: functions, methods and variables.
 _READS = {"open", "read_text", "read_bytes", "argv", "environ", "getenv", "parse_args", "parse_known_args"}
@@ -115,7 +122,7 @@ class _Finder:
         if isinstance(node, cst.Name) or not isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
             return None
         scope = self._scopes.get(node) or self._scopes.get(_root(node))
-        read = _names_read(node)
+        read = free_names(f"({self.module.code_for_node(node)})")
         reads = _mentions_reading(node) or not self._holders.isdisjoint(read)
         if not reads or not isinstance(scope, Scope) or not self._is_pure(node):
             return None
@@ -195,7 +202,7 @@ def _imports(module: cst.Module) -> Iterator[tuple[str, str]]:
     for node in m.findall(module, m.Import() | m.ImportFrom()):
         if isinstance(node, cst.Import):
             for alias in node.names:
-                name = alias.evaluated_alias or alias.evaluated_name.partition(".")[0]
+                name = bound_by(alias)
                 yield name, alias.evaluated_name if alias.asname is not None else name
         elif (
             isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar) and node.module is not None
@@ -219,21 +226,6 @@ def _root(node: cst.BaseExpression) -> cst.BaseExpression:
     while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
         node = node.func if isinstance(node, cst.Call) else node.value
     return node
-
-
-def _names_read(node: cst.BaseExpression) -> set[str]:
-    """Return the variables in an expression: no attributes, no keywords."""
-    names: set[str] = set()
-    for each in m.findall(node, m.Name()):
-        assert isinstance(each, cst.Name)
-        names.add(each.value)
-    attributes = {each.attr.value for each in m.findall(node, m.Attribute()) if isinstance(each, cst.Attribute)}
-    keywords = {
-        each.keyword.value
-        for each in m.findall(node, m.Arg())
-        if isinstance(each, cst.Arg) and each.keyword is not None
-    }
-    return names - attributes - keywords
 
 
 def _variables(node: cst.BaseExpression) -> tuple[str, ...] | None:

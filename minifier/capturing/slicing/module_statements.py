@@ -80,6 +80,11 @@ def dotted(node: cst.CSTNode) -> str:
     return ""
 
 
+def bound_by(alias: cst.ImportAlias) -> str:
+    """Return the name that `import a.b` or `import a.b as c` binds."""
+    return alias.evaluated_alias or alias.evaluated_name.partition(".")[0]
+
+
 def root(node: cst.CSTNode) -> str:
     """Return the first name of an expression like `a.b[0].c(...)`; empty if there is no name."""
     while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):

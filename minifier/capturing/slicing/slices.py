@@ -10,7 +10,13 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from minifier.capturing.slicing.module_statements import ModuleStatements, Statement, dotted, names_of_definitions
+from minifier.capturing.slicing.module_statements import (
+    ModuleStatements,
+    Statement,
+    bound_by,
+    dotted,
+    names_of_definitions,
+)
 
 # Functions that seed the generator of torch, Python or NumPy.
 _SEED = re.compile(
@@ -236,17 +242,11 @@ class _Rendered:
         (small,) = node.body
         if not isinstance(small, (cst.Import, cst.ImportFrom)) or isinstance(small.names, cst.ImportStar):
             return node
-        aliases = [alias for alias in small.names if _bound_by(alias) in self.names]
+        aliases = [alias for alias in small.names if bound_by(alias) in self.names]
         if not aliases or len(aliases) == len(small.names):
             return node
         aliases[-1] = aliases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return node.with_changes(body=[small.with_changes(names=aliases)])
-
-
-def _bound_by(alias: cst.ImportAlias) -> str:
-    if alias.asname is not None:
-        return dotted(alias.asname.name)
-    return dotted(alias.name).partition(".")[0]
 
 
 def tidied(node: cst.BaseStatement, before: cst.BaseStatement | None) -> cst.BaseStatement:

@@ -6,6 +6,7 @@ import ast
 import functools
 import keyword
 import re
+import warnings
 from collections.abc import Callable
 
 MAX_NAME_CHARACTERS = 4096  # of a name, and of a path: PATH_MAX
@@ -155,23 +156,25 @@ def file_name(value: str) -> None:
         _refuse("a plain file name", value)
 
 
-def _parsed(value: str, mode: str, limit: int) -> ast.AST:
+def _parsed(value: str, mode: str, limit: int, max_depth: int = MAX_SOURCE_DEPTH) -> ast.AST:
     """Return the syntax tree. Raises ValueError, also for source that is too long or too deep."""
     text(value)
     if len(value) > limit:
         raise ValueError(f"it has {len(value)} characters, more than {limit}")
     try:
-        tree = ast.parse(value, mode=mode)
+        with warnings.catch_warnings():  # of the code itself
+            warnings.simplefilter("ignore")
+            tree = ast.parse(value, mode=mode)
     except SyntaxError as error:
         raise ValueError(f"it is no Python: {error.msg} (line {error.lineno}): {shown(value)}") from None
     except (RecursionError, MemoryError):
         raise ValueError("its source is nested too deeply") from None
     level: list[ast.AST] = [tree]
-    for _ in range(MAX_SOURCE_DEPTH):
+    for _ in range(max_depth):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
         if not level:
             return tree
-    raise ValueError(f"its source is nested deeper than {MAX_SOURCE_DEPTH} levels")
+    raise ValueError(f"its source is nested deeper than {max_depth} levels")
 
 
 @_cached
@@ -199,16 +202,16 @@ def expression(value: str) -> None:
         _refuse("an expression", value)
 
 
-def statements(value: str) -> None:
+def statements(value: str, max_depth: int = MAX_SOURCE_DEPTH) -> None:
     """Raise ValueError unless the text is Python source."""
-    _parsed(value, "exec", MAX_SOURCE_CHARACTERS)
+    _parsed(value, "exec", MAX_SOURCE_CHARACTERS, max_depth)
 
 
 def regex(value: str) -> None:
     """Raise ValueError unless the text is a regular expression."""
     try:
         re.compile(value)
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"{shown(value)} is no regular expression: {error}") from None
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from difflib import SequenceMatcher
 from textwrap import shorten
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
+# Control characters, marks that order or break text unseen, and what is no UTF-8. Joiners and spaces of scripts stay.
+_HIDING = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f\ud800-\udfff]"
+)
 _MAX_HEADLINE_LINES, _MAX_HEADLINE_CHARACTERS = 3, 300
 _MAX_WHOLE_LINES = 6  # of a longer message, only the first and the accusing line count
 _MAX_CHARACTERS = 600
@@ -108,7 +112,8 @@ def normalise(message: str) -> str:
     A long message, or a compiler's output, is reduced to the first line and the first accusing line (`error: ...`).
     Digits inside a word stay: int8 is not int16.
     """
-    message = _ends(without_context(_ends(message, _MAX_READ_CHARACTERS // 2)), _MAX_END_CHARACTERS)
+    message = _ends(without_colours(message), _MAX_READ_CHARACTERS // 2)
+    message = _ends(without_context(message), _MAX_END_CHARACTERS)
     message = _without_command(message).strip()
     is_long = message.count("\n") >= _MAX_WHOLE_LINES or len(message) > _MAX_CHARACTERS
     if is_long or _DIAGNOSTIC.search(message):
@@ -134,16 +139,19 @@ def share_words(one: str, other: str) -> bool:
 
 
 def printable(text: str, kept: str = "\n\t") -> str:
-    """Return the text with escapes for characters that could move a terminal's cursor or hide other text.
+    """Return the text without colours, and with escapes for what could move a terminal's cursor or hide other text.
 
-    Spaces of all scripts stay, and the `kept` control characters. Colours are taken out.
+    The `kept` control characters stay.
     """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() or c in kept or unicodedata.category(c) == "Zs" else c.encode("unicode_escape").decode()
-        for c in _COLOUR.sub("", text)
+    return _HIDING.sub(
+        lambda found: found[0] if found[0] in kept else found[0].encode("unicode_escape").decode(),
+        without_colours(text),
     )
+
+
+def without_colours(text: str) -> str:
+    """Return the text without the sequences that set a terminal's colours."""
+    return _COLOUR.sub("", text)
 
 
 def shortened(text: str, characters: int) -> str:

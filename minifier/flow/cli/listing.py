@@ -26,8 +26,9 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
 
     table = Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False)
+    rows = [[printable(cell, kept="") for cell in row] for row in rows]
     for row in rows:
-        table.add_row(*(printable(cell, kept="") for cell in row))
+        table.add_row(*row)
     width = (
         None
         if sys.stdout.isatty()

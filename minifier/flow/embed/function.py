@@ -19,6 +19,7 @@ from minifier.data.case import Case
 from minifier.data.case.run_folder import RunFolder, next_place, shown_path
 from minifier.data.case.store import CASE, FINISHED, load
 from minifier.data.failure import Failure
+from minifier.data.failure.normalise import printable
 from minifier.errors import UsageError
 from minifier.flow.embed.recording import record_graphs
 from minifier.flow.embed.reducing import LOG, start_reducing, wait_for_repro
@@ -159,7 +160,7 @@ class FunctionOutcome:
         return self.failure is not None
 
     def __repr__(self) -> str:
-        return "\n".join(line for line, _ in lines_of(tuple(self._shown()), None))
+        return printable("\n".join(line for line, _ in lines_of(tuple(self._shown()), None)))
 
     def _shown(self) -> Iterator[ResultRow]:
         if self.failure is None:

@@ -18,6 +18,7 @@ import pytest
 from _pytest.junitxml import xml_key
 
 from minifier.data.case.run_folder import RunFolder, shown_path
+from minifier.data.failure.normalise import printable
 from minifier.flow.embed.reducing import LOG, place_for_test, run_again, start_reducing, wait_for_repro
 from minifier.process.progress import counted
 
@@ -164,7 +165,7 @@ class _Distinct:
         what = f"{backend.get('name')}: {kind}: {failure['message']}" if failure else self.tests[0]
         ops = f"{result['ops_after']}" if result.get("ops_after") is not None else ""
         place = shown_path(self.repro) if self.repro is not None else f"none: {self.said}".partition("\n")[0]
-        return " ".join(what.split()), str(len(self.tests)), ops, place
+        return printable(" ".join(what.split())), str(len(self.tests)), ops, place
 
 
 class AfterTests:
@@ -258,7 +259,7 @@ class AfterTests:
         if reporter is not None:
             if reporter._tw.width_of_current_line:  # of the progress in dots
                 reporter.line("")
-            reporter.line(line)
+            reporter.line(printable(line))
 
 
 def _by_key(failures: list[_Distinct]) -> dict[str, _Distinct]:
@@ -280,7 +281,7 @@ def _result(folder: Path | None) -> dict[str, Any]:
 def _section(distinct: _Distinct, test: str) -> str:
     """Return the section of a test's report: the repro, or where it stands."""
     if distinct.repro is None:
-        return f"no repro shows this failure: {distinct.said}"
+        return printable(f"no repro shows this failure: {distinct.said}")
     if test != distinct.tests[0]:
         return f"the same failure as {distinct.tests[0]}: {shown_path(distinct.repro)}"
     return f"{distinct.repro.read_text(encoding='utf-8')}\n{shown_path(distinct.repro)}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from minifier.data.case.switches import MIN_SECRET_CHARACTERS, is_secret
-from minifier.data.failure.normalise import normalise, printable
+from minifier.data.failure.normalise import normalise, printable, without_colours
 from minifier.repro.report.inline import BEGIN, END, escaped
 from minifier.repro.report.secrets import find_secrets
 
@@ -81,7 +81,7 @@ class Redactor:
             if is_secret(name) and not os.path.isdir(value) and value.lower() not in _ORDINARY_VALUES:
                 self._named.add(f"value of {name}")
                 values.update(dict.fromkeys(_pieces("", value), f"value of {name}"))
-        for text in (*environment.values(), *texts):
+        for text in (*environment.values(), *map(without_colours, texts)):
             for found in find_secrets(text):
                 if found.everywhere:
                     for piece in _pieces(found.kind, text[found.start : found.end]):
@@ -122,7 +122,7 @@ class Redactor:
         """Return the text with a mark for each secret, which no renderer changes and `clean` replaces."""
         if len(text) < MIN_SECRET_CHARACTERS:
             return text
-        text = text.replace(BEGIN, "?").replace(END, "?")
+        text = without_colours(text).replace(BEGIN, "?").replace(END, "?")
         marks = [(span, f"{BEGIN}{len(self._marked) + n}{END}") for n, span in enumerate(self.find(text))]
         self._marked += [(span, text[span.start : span.start + _HEAD_CHARACTERS]) for span, _ in marks]
         return _with_replacements(text, marks)
@@ -132,8 +132,9 @@ class Redactor:
 
         Control characters of a message reach no terminal that shows the file.
         """
+        text = printable(text)
         places = [(span.start, span.end, span, text[span.start :][:_HEAD_CHARACTERS]) for span in self.find(text)]
-        return printable(self._written(file, text, places))
+        return self._written(file, text, places)
 
     def settled(self, file: str, text: str) -> str:
         """Return a program's text with placeholders for its marks alone: another change could break it."""
@@ -209,8 +210,8 @@ def _is_path(value: str) -> bool:
 
 
 def _normalised(value: str) -> list[str]:
-    """Return the value, and what is left of it in names of nodes, and where numbers were taken out of a message."""
-    forms = [value, re.sub(r"\W+", "_", value).lower()]
+    """Return the value, and what is left of it where numbers were taken out of a message."""
+    forms = [value]
     for form in (normalise(value), re.sub(r"\d[\d.]*", "<number>", value)):
         bare = " ".join(_PLACEHOLDER.sub(" ", form).split())
         forms += [each for each in (form, bare) if _telling_characters(each) >= MIN_SECRET_CHARACTERS]

@@ -10,6 +10,9 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from minifier.repro.report.redact import Redactor
+from minifier.repro.source.statement_tree import deep_sources
+
+MAX_DEPTH = 1000  # levels of nested expressions; a sum of terms has one for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,8 @@ def without_secret_constants(program: str, redactor: Redactor) -> tuple[str, tup
     except cst.ParserSyntaxError:
         return program, ()
     replacing = _Replacing(redactor)
-    changed = wrapper.visit(replacing)
+    with deep_sources():
+        changed = wrapper.visit(replacing)
     constants = tuple(sorted(set(replacing.constants), key=lambda constant: (constant.line, constant.kind)))
     return (changed.code, constants) if constants else (program, ())
 

@@ -73,7 +73,12 @@ from minifier.repro.report.privacy import (
     without_private_paths,
 )
 from minifier.repro.report.redact import Redactor, Removal
-from minifier.repro.report.secret_constants import SecretConstant, without_secret_comments, without_secret_constants
+from minifier.repro.report.secret_constants import (
+    MAX_DEPTH,
+    SecretConstant,
+    without_secret_comments,
+    without_secret_constants,
+)
 from minifier.repro.report.sections import report_of
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
@@ -303,7 +308,10 @@ def _repro(out: Path, data: dict[str, Any] | None) -> Repro | None:
         return None
     template = Template(data["template"]) if data["template"] else None
     text = read_text(out / "repro.py")
-    statements(text)  # what is no Python, or nested too deeply, breaks whoever parses it
+    try:
+        statements(text, MAX_DEPTH)
+    except ValueError as error:
+        raise UsageError(f"{out / 'repro.py'} is damaged: {error}") from None
     names = unpack(dict[str, str], data.get("names", {}))
     variant = unpack(Variant, data["variant"]) if "variant" in data else Variant()
     files = {name: out / name for name in files_beside(text) if (out / name).exists()}

@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 import libcst as cst
 from libcst import matchers as m
 
+from minifier.capturing.slicing.module_statements import bound_by, dotted
 from minifier.repro.source.patches import (
     EVALUATED_LATER,
     Changes,
@@ -118,7 +119,7 @@ def without_aliases(module: cst.Module) -> Iterator[Edited]:
         assert isinstance(block, (cst.Module, cst.IndentedBlock))
         for number, line in enumerate(block.body):
             for name, value, left in _bindings(line):
-                is_plain = isinstance(value, (cst.Integer, cst.Float, cst.SimpleString)) or _is_dotted(value)
+                is_plain = isinstance(value, (cst.Integer, cst.Float, cst.SimpleString)) or bool(dotted(value))
                 following = block.body[number + 1 :]
                 if not is_plain and not _is_used_once(following, name):
                     continue
@@ -144,13 +145,6 @@ def _bindings(line: cst.BaseStatement) -> Iterator[tuple[str, cst.BaseExpression
             if isinstance(bound.value, cst.Name) and not any(uses_of(given.value, name) for name in names):
                 left = line.with_changes(body=[_without_pair(node, number)])
                 yield bound.value.value, given.value, [left]
-
-
-def _is_dotted(value: cst.BaseExpression) -> bool:
-    """Whether the expression is a name, or a dotted name."""
-    while isinstance(value, cst.Attribute):
-        value = value.value
-    return isinstance(value, cst.Name)
 
 
 def _alias(line: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
@@ -323,7 +317,7 @@ class _BoundNames(cst.CSTVisitor):
         return False
 
     def visit_ImportAlias(self, node: cst.ImportAlias) -> bool:
-        self.fixed.add(node.evaluated_alias or node.evaluated_name.partition(".")[0])
+        self.fixed.add(bound_by(node))
         return False
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 from libcst import matchers as m
 
+from minifier.capturing.slicing.module_statements import bound_by, dotted
 from minifier.repro.source.patches import Changes, Edited, applied, replaced
 
 _IN_PARENTHESES = m.OneOf(*(each(lpar=[m.AtLeastN(n=1)]) for each in (m.BinaryOperation, m.Call, m.Name, m.Attribute)))
@@ -42,7 +43,7 @@ def _operands(node: cst.CSTNode, modules: Collection[str]) -> Iterator[cst.BaseE
         if m.matches(node.func, m.Attribute(value=m.Call(func=m.Name("super")))):
             return
         yield from (arg.value for arg in node.args)
-        if isinstance(node.func, cst.Attribute) and not _is_of_module(node.func.value, modules):
+        if isinstance(node.func, cst.Attribute) and dotted(node.func.value).partition(".")[0] not in modules:
             yield node.func.value
     elif isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)):
         yield from (node.left, node.right)
@@ -66,7 +67,7 @@ def _operands(node: cst.CSTNode, modules: Collection[str]) -> Iterator[cst.BaseE
 def imported_names(module: cst.Module) -> frozenset[str]:
     """Return the names that imports bind, but for those of `import *`."""
     aliases = (node for node in m.findall(module, m.ImportAlias()) if isinstance(node, cst.ImportAlias))
-    return frozenset(alias.evaluated_alias or alias.evaluated_name.partition(".")[0] for alias in aliases)
+    return frozenset(map(bound_by, aliases))
 
 
 def _modules(module: cst.Module) -> frozenset[str]:
@@ -89,13 +90,6 @@ def unpacked(module: cst.Module) -> set[cst.CSTNode]:
     """Return the targets and values of assignments to several names: their numbers of elements have to agree."""
     nodes = m.findall(module, m.Assign(targets=[m.AssignTarget(target=m.Tuple() | m.List())]))
     return {part for node in nodes if isinstance(node, cst.Assign) for part in (node.targets[0].target, node.value)}
-
-
-def _is_of_module(node: cst.BaseExpression, modules: Collection[str]) -> bool:
-    """Return whether the expression is a module, or a dotted name in a module."""
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    return isinstance(node, cst.Name) and node.value in modules
 
 
 _BACKEND_KEY = m.DictElement(key=m.SimpleString('"backend"') | m.SimpleString("'backend'"))
@@ -230,7 +224,9 @@ def elements(module: cst.Module) -> Iterator[Edited]:
     """An argument, decorator, base, element, imported name, default, annotation or branch is left out."""
     modules, fixed = _modules(module), unpacked(module)
     for node in Nodes(module).nodes:
-        needs_argument = isinstance(node, cst.Call) and len(node.args) == 1 and _is_of_module(node.func, modules)
+        needs_argument = (
+            isinstance(node, cst.Call) and len(node.args) == 1 and dotted(node.func).partition(".")[0] in modules
+        )
         if not needs_argument and not (node in fixed and isinstance(node, (cst.Tuple, cst.List))):  # most likely
             for rest in _without(node):
                 yield from replaced(module, node, rest)
