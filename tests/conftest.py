@@ -127,6 +127,14 @@ def _keep_quick_tests_in_process(event: str, _arguments: tuple[object, ...]) -> 
 sys.addaudithook(_keep_quick_tests_in_process)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _temporary_files_are_pytests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What this process and its forks leave, as they do if a test kills them, goes with the tests' own folders."""
+    before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.getbasetemp())
+    yield
+    tempfile.tempdir = before
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _leave_torch_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fails the module that changes torch's configuration: scripts of later tests run in forks of this process, and

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -47,7 +46,6 @@ def start(source: Path, out: Path) -> int:
     if pid == 0:
         try:
             os.setsid()
-            tempfile.tempdir = str(out.parent)  # a killed one leaves its files
             sys.path[0] = str(CASES)
             reduced_at(source, out, workers=1)
             write_atomically(out / "ended", "well")
