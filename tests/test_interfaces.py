@@ -369,8 +369,9 @@ def test_the_script_goes_on_where_an_attribute_of_torchs_objects_has_another_nam
             use()
             return losses.losses()
 
-    (loss,) = forked(work)
-    assert place.rpartition(".")[2].removeprefix("backed_") in loss and "; lost: " in loss
+    found = forked(work)
+    assert len(found) == 1, found
+    assert place.rpartition(".")[2].removeprefix("backed_") in found[0] and "; lost: " in found[0]
 
 
 def delete(place):

@@ -116,9 +116,9 @@ def _is_of_the_tool(path: Path) -> bool:
 def _shared_memory() -> set[str]:
     """Return the shared memory that no process has mapped or open: other programs on this machine have some as well.
 
-    A folder there is none.
+    A folder there is none, nor is what a browser hides there while it starts.
     """
-    names = {path.name for path in Path("/dev/shm").iterdir() if path.is_file()}
+    names = {path.name for path in Path("/dev/shm").iterdir() if path.is_file() and not path.name.startswith(".")}
     for place in Path("/proc").glob("[0-9]*") if names else ():
         with contextlib.suppress(OSError):
             used = (place / "maps").read_text() + " ".join(os.readlink(file) for file in (place / "fd").iterdir())
