@@ -188,7 +188,7 @@ def _baseline_as_begun() -> Baseline:
     return baseline_here()
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=2)  # of scripts, and of recordings
 def reported_baseline(_libraries: tuple[tuple[str, str], ...]) -> Baseline:
     """Return the values of a fresh interpreter; started once for all steps with these variables."""
     return Fresh(baseline_here()).baseline

@@ -201,9 +201,6 @@ def _show(error: BaseException, trace: TracebackType | None) -> int:
 
 def _flush_files() -> None:
     """Flush the files that the script left open, as a normal exit of Python does."""
-    main = sys.modules.get("__main__")
-    if main is not None:
-        main.__dict__.clear()
     for item in gc.get_objects():
         if type(item) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
             with contextlib.suppress(OSError, ValueError):
@@ -229,6 +226,11 @@ def run_program(
     `before` is called ahead of the program's own code, with its import path. `ended` is called when that is done, and
     while its exception holds the variables of its functions.
     """
+
+    def told(end: ScriptEnd) -> None:
+        with deaf():  # Ctrl-C may come twice, directly and through the process that waits for this one
+            ended(end)
+
     sys.argv = [program.target, *program.arguments]
     status = 0
     try:
@@ -243,26 +245,29 @@ def run_program(
             _run_script(program.target)
     except SystemExit as error:
         status = _exit_code(error.code)
-        ended(ScriptEnd(status))
+        told(ScriptEnd(status))
     except BaseException as error:  # noqa: BLE001 - printed as Python prints it
-        # Ctrl-C may come twice, directly and through the process that waits for this one.
-        quiet = deaf() if isinstance(error, KeyboardInterrupt) else contextlib.nullcontext()
-        with quiet, spare_memory():  # after a MemoryError, the frames still hold all memory
-            for linked in _chain(error):
-                linked.__traceback__ = _without_tool(linked.__traceback__)
-            trace = error.__traceback__
-            line = traceback.format_exception_only(type(error), error)[0].strip().split("\n")[0]
-            text = "".join(traceback.format_exception(type(error), error, trace))
-            links = describe(error)
+        with spare_memory():  # after a MemoryError, the frames still hold all memory
+            with deaf():
+                for linked in _chain(error):
+                    linked.__traceback__ = _without_tool(linked.__traceback__)
+                trace = error.__traceback__
+                line = traceback.format_exception_only(type(error), error)[0].strip().split("\n")[0]
+                text = "".join(traceback.format_exception(type(error), error, trace))
+                links = describe(error)
             status = _show(error, trace)
             del trace
-            ended(ScriptEnd(status, line, text, tuple(links)))
+            told(ScriptEnd(status, line, text, tuple(links)))
     else:
-        ended(ScriptEnd())
+        told(ScriptEnd())
     with contextlib.suppress(KeyboardInterrupt):  # Python ends all the same
         threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    with deaf(), spare_memory():
+    main = sys.modules.get("__main__")
+    with spare_memory(), contextlib.suppress(KeyboardInterrupt):  # in a finalizer
+        if main is not None:
+            main.__dict__.clear()
+    with spare_memory(), deaf():
         _flush_files()
         for stream in (sys.stdout, sys.stderr):
             try:

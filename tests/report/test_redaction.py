@@ -63,6 +63,15 @@ def test_colours_hide_no_secret():
     assert written == ["as <secret>, sorry"] * 2 and len(redactor.removals) == 2
 
 
+@pytest.mark.parametrize("text", ["tok-zebra\\8841\x07quagga", "\x1b[1mtok-zebra\x1b[0m-8841-quagga"])
+def test_a_secret_with_control_characters_is_taken_out_whole(text):
+    assert Redactor({"MY_TOKEN": text}).clean("report.md", f"as {text}, sorry") == "as <secret>, sorry"
+
+
+def test_what_ends_a_line_hides_no_shape():
+    assert Redactor({}).clean("report.md", "at\r10.1.2.3\x07") == r"at\r<ip>\x07"
+
+
 @pytest.mark.parametrize("text", ["tok-zeb is short", "quagga", "a number <number>-<number>", "zebra-8841"])
 def test_less_than_a_prefix_of_eight_characters_stays(text):
     assert Redactor({"MY_TOKEN": TOKEN}).replaced(text) == text

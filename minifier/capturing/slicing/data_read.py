@@ -122,9 +122,10 @@ class _Finder:
         if isinstance(node, cst.Name) or not isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
             return None
         scope = self._scopes.get(node) or self._scopes.get(_root(node))
+        if not isinstance(scope, Scope) or not self._is_pure(node):
+            return None
         read = free_names(f"({self.module.code_for_node(node)})")
-        reads = _mentions_reading(node) or not self._holders.isdisjoint(read)
-        if not reads or not isinstance(scope, Scope) or not self._is_pure(node):
+        if not _mentions_reading(node) and self._holders.isdisjoint(read):
             return None
         if not all(self._is_of_module(name, scope) for name in read):
             return None

@@ -6,7 +6,6 @@ import ast
 import functools
 import keyword
 import re
-import warnings
 from collections.abc import Callable
 
 MAX_NAME_CHARACTERS = 4096  # of a name, and of a path: PATH_MAX
@@ -162,9 +161,7 @@ def _parsed(value: str, mode: str, limit: int, max_depth: int = MAX_SOURCE_DEPTH
     if len(value) > limit:
         raise ValueError(f"it has {len(value)} characters, more than {limit}")
     try:
-        with warnings.catch_warnings():  # of the code itself
-            warnings.simplefilter("ignore")
-            tree = ast.parse(value, mode=mode)
+        tree = ast.parse(value, mode=mode)
     except SyntaxError as error:
         raise ValueError(f"it is no Python: {error.msg} (line {error.lineno}): {shown(value)}") from None
     except (RecursionError, MemoryError):

@@ -77,6 +77,7 @@ class Redactor:
         self._marked: list[tuple[_Span, str]] = []
         values: dict[str, str] = dict.fromkeys(noted, _NOTED)
         self._named: set[str] = set()
+        environment = {name: without_colours(value) for name, value in environment.items()}
         for name, value in environment.items():
             if is_secret(name) and not os.path.isdir(value) and value.lower() not in _ORDINARY_VALUES:
                 self._named.add(f"value of {name}")
@@ -132,9 +133,9 @@ class Redactor:
 
         Control characters of a message reach no terminal that shows the file.
         """
-        text = printable(text)
+        text = without_colours(text)
         places = [(span.start, span.end, span, text[span.start :][:_HEAD_CHARACTERS]) for span in self.find(text)]
-        return self._written(file, text, places)
+        return printable(self._written(file, text, places))
 
     def settled(self, file: str, text: str) -> str:
         """Return a program's text with placeholders for its marks alone: another change could break it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,6 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.capturing.slicing.module_statements import free_names
 from minifier.repro.source.patches import Edited, Located, Patch, Replacement, replaced
 from minifier.repro.source.run_facts import Tensor
 from minifier.repro.source.statement_edits import (
@@ -155,11 +155,7 @@ def plain_values(located: Located) -> Iterator[Edited]:
             yield from replaced(module, node, cst.parse_expression(literal))
             continue
         tensor = facts.tensor(node) if isinstance(node, _COMPUTED) and "torch" in imported else None
-        if (
-            tensor is not None
-            and not (tensor.has_history and has_gradients)
-            and not free_names(f"({cst.Module([]).code_for_node(node)})") <= imported
-        ):
+        if tensor is not None and not (tensor.has_history and has_gradients) and not _names(node) <= imported:
             yield from replaced(module, node, _ones(tensor))
 
 
@@ -171,6 +167,12 @@ def _values(module: cst.Module) -> Iterator[cst.BaseExpression]:
             yield node.value
         elif isinstance(node, _COMPUTED) and node not in bound and not is_compiling(getattr(node, "func", node)):
             yield node
+
+
+def _names(node: cst.CSTNode) -> set[str]:
+    """Return the names of variables in an expression."""
+    tree = ast.parse(cst.Module([]).code_for_node(node).strip(), mode="eval")
+    return {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
 
 
 def _ones(tensor: Tensor) -> cst.BaseExpression:
