@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from minifier.data.failure.normalise import printable
 from minifier.errors import UsageError
 from minifier.flow.check_repro import check_repro, script_of
-from minifier.flow.cli.console import Console, print_line
+from minifier.flow.cli.console import Console, print_error, print_line
 from minifier.flow.cli.running import ask_about
 from minifier.flow.foreign_code import foreign_code_of
 from minifier.process.interpreters import Interpreters
@@ -28,7 +27,7 @@ def check_command(repro: Path, timeout: float, interpreters: Interpreters | None
                 ask_about(str(repro), foreign_code_of(script), console, trust)
             checked = check_repro(script, timeout, interpreters or Interpreters(), console)
     except UsageError as error:
-        print(printable(f"minify: {error}"), file=sys.stderr)
+        print_error(f"minify: {error}")
         return SOMETHING_ELSE
     if checked.run.failure is None:
         print("the failure is gone: the script ended well")
@@ -37,7 +36,7 @@ def check_command(repro: Path, timeout: float, interpreters: Interpreters | None
         print_line(f"still there: {checked.description}")
         return STILL_THERE
     told = filter(None, (f"something else happened: {checked.description}", checked.unlike, checked.run.output))
-    print(printable("\n".join(told)), file=sys.stderr)
+    print_error("\n".join(told))
     if checked.run.failure.type == "ModuleNotFoundError":
         print("minify: the folder of that module has to be on PYTHONPATH, if it is installed nowhere", file=sys.stderr)
     return SOMETHING_ELSE

@@ -45,6 +45,11 @@ def print_line(text: str) -> None:
     print(printable(text, kept="\t"))
 
 
+def print_error(text: str) -> None:
+    """Print lines to standard error, with escapes likewise: a message may quote any text."""
+    print(printable(text), file=sys.stderr)
+
+
 class Console(Ui):
     """Writes to standard error, so that standard output stays the script's own.
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import click
 
-from minifier.data.failure.normalise import printable
 from minifier.errors import ExitCode, MachineFailed, MinifyError
 from minifier.flow.cli.commands import cli
+from minifier.flow.cli.console import print_error
 from minifier.process.interpreters import Interpreters
 from minifier.process.interrupts import end_by_signals
 from minifier.process.machine import machine_failure
@@ -34,7 +34,7 @@ def _guarded(work: Callable[[], int]) -> int:
     except MachineFailed as error:
         return _told(error)
     except MinifyError as error:
-        _say(f"minify: {error}")
+        print_error(f"minify: {error}")
         if error.exit_code is not ExitCode.INTERNAL:
             return int(error.exit_code)
         return _internal(str(error))
@@ -51,7 +51,7 @@ def _guarded(work: Callable[[], int]) -> int:
 
 def _told(failure: MachineFailed) -> int:
     """Print what the machine refused, and what to do; return the exit code."""
-    _say(f"minify: {failure}\nminify: {failure.advice}")
+    print_error(f"minify: {failure}\nminify: {failure.advice}")
     return int(failure.exit_code)
 
 
@@ -61,16 +61,11 @@ def _internal(trace: str) -> int:
 
     folder = Path(tempfile.mkdtemp(prefix="minify-error-"))
     (folder / "traceback.txt").write_text(trace, encoding="utf-8")
-    _say(
+    print_error(
         f"minify: this is an error of minify, not of yours: {trace.strip().splitlines()[-1]}\n"
         f"minify: the traceback is in {folder}/traceback.txt; please attach it to a report"
     )
     return int(ExitCode.INTERNAL)
-
-
-def _say(text: str) -> None:
-    """Print lines to standard error: a message may quote any text."""
-    print(printable(text), file=sys.stderr)
 
 
 def _open_standard_files() -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minifier.data.case.store import write_atomically
-from minifier.data.failure.normalise import printable
 from minifier.errors import ExitCode, UsageError
-from minifier.flow.cli.console import print_line
+from minifier.flow.cli.console import print_error, print_line
 from minifier.flow.prepare import import_torch
 from minifier.repro.report.last_block import last_block, lines_of
 
@@ -89,4 +88,4 @@ def _show(removals: Sequence[Removal]) -> None:
 
 
 def _say(text: str) -> None:
-    print(printable(f"minify: {text}"), file=sys.stderr)
+    print_error(f"minify: {text}")

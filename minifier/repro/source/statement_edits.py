@@ -43,7 +43,7 @@ def _operands(node: cst.CSTNode, modules: Collection[str]) -> Iterator[cst.BaseE
         if m.matches(node.func, m.Attribute(value=m.Call(func=m.Name("super")))):
             return
         yield from (arg.value for arg in node.args)
-        if isinstance(node.func, cst.Attribute) and dotted(node.func.value).partition(".")[0] not in modules:
+        if isinstance(node.func, cst.Attribute) and not _is_of_module(node.func.value, modules):
             yield node.func.value
     elif isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)):
         yield from (node.left, node.right)
@@ -90,6 +90,11 @@ def unpacked(module: cst.Module) -> set[cst.CSTNode]:
     """Return the targets and values of assignments to several names: their numbers of elements have to agree."""
     nodes = m.findall(module, m.Assign(targets=[m.AssignTarget(target=m.Tuple() | m.List())]))
     return {part for node in nodes if isinstance(node, cst.Assign) for part in (node.targets[0].target, node.value)}
+
+
+def _is_of_module(node: cst.BaseExpression, modules: Collection[str]) -> bool:
+    """Return whether the expression is a module, or a dotted name in a module."""
+    return dotted(node).partition(".")[0] in modules
 
 
 _BACKEND_KEY = m.DictElement(key=m.SimpleString('"backend"') | m.SimpleString("'backend'"))
@@ -224,9 +229,7 @@ def elements(module: cst.Module) -> Iterator[Edited]:
     """An argument, decorator, base, element, imported name, default, annotation or branch is left out."""
     modules, fixed = _modules(module), unpacked(module)
     for node in Nodes(module).nodes:
-        needs_argument = (
-            isinstance(node, cst.Call) and len(node.args) == 1 and dotted(node.func).partition(".")[0] in modules
-        )
+        needs_argument = isinstance(node, cst.Call) and len(node.args) == 1 and _is_of_module(node.func, modules)
         if not needs_argument and not (node in fixed and isinstance(node, (cst.Tuple, cst.List))):  # most likely
             for rest in _without(node):
                 yield from replaced(module, node, rest)
