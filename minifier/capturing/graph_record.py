@@ -180,22 +180,26 @@ class Record:
 
         `values` are the call's inputs; `changed`: the failing call has changed them.
         """
-        inner = backend_error(error)
-        names = self.graph.free_names if self.graph is not None else ()
-        suspects: tuple[tuple[str, ...], ...] = ()
-        with spare_memory():
+        kind = type(error).__name__
+        failure = Failure(Fingerprint(stage, Kind.EXCEPTION, (kind,)), kind, "")  # if it cannot be described
+        with spare_memory(), _guard(self):
             with _guard(self):
-                suspects = hints(inner, self.graph) if self.graph is not None else ()
-            self._note(failure_of(stage, describe(inner), text(inner), names, suspects), values, call, changed)
+                failure = self._failure_of(stage, error)
+            self._note(failure, values, call, changed)
+
+    def _failure_of(self, stage: Stage, error: BaseException) -> Failure:
+        inner = backend_error(error)
+        failure = failure_of(stage, describe(inner), text(inner), self.graph.free_names if self.graph else ())
+        return replace(failure, hints=hints(inner, self.graph)) if self.graph is not None else failure
 
     def fell_back(self, stage: Stage, line: str, values: Sequence[Any], call: int = 0, changed: bool = False) -> None:
         """Log the failure of a call that returned, but logged a line that counts as a failure; save the Case."""
         names = self.graph.free_names if self.graph is not None else ()
-        self._note(Failure(of_line(stage, line, names), Kind.SILENT_FALLBACK.value, line), values, call, changed)
+        with _guard(self):
+            self._note(Failure(of_line(stage, line, names), Kind.SILENT_FALLBACK.value, line), values, call, changed)
 
     def keep_aten(self, gm: torch.fx.GraphModule, inference: bool, error: BaseException) -> None:
         """Save the ATen graph on which the backend's forward compiler failed, next to Dynamo's graph."""
-        inner = backend_error(error)
         with spare_memory():
             aten = Record(self.observer, self.number, gm, (), AotGraph(self, Level.AOT_FORWARD))
             if aten.graph is None or aten.unsaved:
@@ -205,9 +209,7 @@ class Record:
                 aten.folder.mkdir()
                 tensors = aten.tensors.extended().write(aten.folder / TENSORS)
                 aten._save(aten._inputs_by_shape(), _PENDING, tensors)
-            suspects = hints(inner, aten.graph)
-            failure = failure_of(Stage.COMPILE, describe(inner), text(inner), aten.graph.free_names, suspects)
-            case = replace(load(aten.folder), failure=failure)
+            case = replace(load(aten.folder), failure=aten._failure_of(Stage.COMPILE, error))
             # Grad mode off sends the graph to the compiler for inference, whatever the reason was here.
             save(replace(case, state=replace(case.state, grad=False)) if inference else case, aten.folder)
 

@@ -17,13 +17,13 @@ import runpy
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from minifier.data.failure.observed import describe
+from minifier.data.failure.observed import chain, describe
 from minifier.process.descriptors import calls_user_code
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.interrupts import deaf
@@ -163,18 +163,6 @@ def _without_tool(trace: TracebackType | None) -> TracebackType | None:
     return steps[0] if steps else None
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the exception, its causes and its contexts, each once."""
-    chain: list[BaseException] = []
-    pending = [error]
-    while pending:
-        current = pending.pop()
-        if current is not None and not any(current is earlier for earlier in chain):
-            chain.append(current)
-            pending += [current.__cause__, current.__context__]
-    yield from chain
-
-
 def _exit_code(code: object) -> int:
     """Return the exit status for `sys.exit(code)`; print the code if Python would."""
     if code is None:
@@ -249,7 +237,7 @@ def run_program(
     except BaseException as error:  # noqa: BLE001 - printed as Python prints it
         with spare_memory():  # after a MemoryError, the frames still hold all memory
             with deaf():
-                for linked in _chain(error):
+                for linked in chain(error):
                     linked.__traceback__ = _without_tool(linked.__traceback__)
                 trace = error.__traceback__
                 line = traceback.format_exception_only(type(error), error)[0].strip().split("\n")[0]

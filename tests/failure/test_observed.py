@@ -3,6 +3,7 @@
 import builtins
 import json
 import sys
+import textwrap
 import traceback
 from pathlib import Path
 
@@ -107,6 +108,54 @@ def test_members_of_a_group_follow_it():
     assert chain(work) == [("ExceptionGroup", "two (2 sub-exceptions)"), ("KeyError", "'tanh'"), ("ValueError", "erf")]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="groups are new in Python 3.11")
+def test_a_member_of_a_group_that_is_raised_again_is_described_once():
+    def work():
+        try:
+            raise builtins.ExceptionGroup("two", [KeyError("tanh"), ValueError("erf")])
+        except builtins.ExceptionGroup as group:
+            raise group.exceptions[0]  # noqa: B904 - as asyncio.timeout and anyio do
+
+    assert [kind for kind, _ in chain(work)] == ["KeyError", "ExceptionGroup", "ValueError"]
+    assert "KeyError: 'tanh'" in text(caught(work))
+
+
+class RaisingProperty(Exception):
+    @property
+    def exceptions(self):
+        raise RuntimeError("not yet")
+
+    inner_exception = exceptions
+
+
+class WithoutMembers(Exception):
+    exceptions = None
+
+
+class WithItself(Exception):
+    @property
+    def exceptions(self):
+        return (self,)
+
+
+@pytest.mark.parametrize("kind", [RaisingProperty, WithoutMembers, WithItself])
+def test_attributes_of_the_users_exceptions_are_only_read_as_a_groups_if_they_are_like_a_groups(kind):
+    def work():
+        raise kind("no lowering")
+
+    assert [message for _, message in chain(work)] == ["no lowering"] and "no lowering" in text(caught(work))
+
+
+def test_a_chain_that_is_longer_than_the_stack_has_a_text():
+    def work():
+        error = ValueError("0")
+        for number in range(1, 1500):
+            error, error.__cause__ = ValueError(str(number)), error
+        raise error
+
+    assert len(chain(work)) == 1500 and text(caught(work)).endswith("ValueError: 1499\n")
+
+
 def test_a_message_of_200_000_characters_is_kept_and_a_longer_one_cut_in_the_middle():
     def message(count):
         def work():
@@ -157,3 +206,44 @@ def test_an_exception_that_ends_the_interpreter_is_reported_once():
     assert reports == []
     sys.audit("sys.excepthook", None, KeyError, error, None)
     assert reports == [(describe(error), text(error))]
+
+
+def test_an_exception_that_cannot_be_reported_is_still_pythons_to_print(capsys):
+    class Unwritable(Exception):
+        pass
+
+    def write(links, said):
+        if links[0]["type"].endswith("Unwritable"):
+            raise RuntimeError("no room")  # of all exceptions, a RuntimeError in a hook makes Python print nothing
+
+    report_at_exit(write)
+    sys.audit("sys.excepthook", None, Unwritable, Unwritable(), None)
+    assert "no room" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize(
+    "raises",
+    [
+        "raise Odd('no lowering')",
+        """
+        try:
+            raise ExceptionGroup('two', [KeyError('tanh')])
+        except ExceptionGroup as group:
+            raise group.exceptions[0]
+        """,
+    ],
+    ids=["property", "group"],
+)
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="groups are new in Python 3.11")
+def test_the_script_sees_its_own_exception_whatever_it_is_and_the_failure_is_known(bureau, raises):
+    body = textwrap.indent(textwrap.dedent(raises).strip(), "    ")
+    captured = bureau.capture(
+        "import torch\n\nclass Odd(Exception):\n    @property\n"
+        "    def __notes__(self):\n        raise ZeroDivisionError\n\n"
+        f"def backend(gm, inputs):\n{body}\n\n"
+        "try:\n    torch.compile(torch.sin, backend=backend)(torch.ones(2))\n"
+        "except Exception as error:\n    raise SystemExit(7 if 'BackendCompilerFailed' in repr(type(error)) else 1)\n"
+    )
+    assert captured.end.status == 7 and len(captured.failing) == 1
+    assert captured.failing[0].unsaved if "Odd" in raises else captured.failing[0].failure.type == "KeyError"

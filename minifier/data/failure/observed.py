@@ -19,7 +19,7 @@ def _cause(error: BaseException, owned_frames: set[int]) -> BaseException | None
 
     `raise ... from None` hides a context from readers. The nearest context that the message quotes is still the cause.
     """
-    inner = getattr(error, "inner_exception", None)
+    inner = _attribute(error, "inner_exception")
     if isinstance(inner, BaseException):
         return inner
     if error.__cause__ is not None:
@@ -27,21 +27,32 @@ def _cause(error: BaseException, owned_frames: set[int]) -> BaseException | None
     context = error.__context__
     if error.__suppress_context__:
         message = _message(error)
-        context = next((c for c in _contexts(error) if quotes(message, _qualified(type(c)), _message(c))), None)
+        contexts = (each for each in chain(context) if each is not error)
+        context = next((c for c in contexts if quotes(message, _qualified(type(c)), _message(c))), None)
     if context is None or context.__traceback__ is None:
         return None
     # An exception that the script was handling when it called the backend was caught outside this traceback.
     return context if id(context.__traceback__.tb_frame) in owned_frames else None
 
 
-def _contexts(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions that were being handled when this one was raised, the nearest first."""
-    seen = {id(error)}
-    context = error.__context__
-    while context is not None and id(context) not in seen:
-        seen.add(id(context))
-        yield context
-        context = context.__context__
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the exception, its contexts and its causes, each once; the nearest context first."""
+    seen: set[int] = set()
+    pending = [error]
+    while pending:
+        current = pending.pop()
+        if current is not None and id(current) not in seen:
+            seen.add(id(current))
+            yield current
+            pending += [current.__cause__, current.__context__]
+
+
+def _attribute(error: BaseException, name: str) -> Any:
+    """Return an attribute of the user's exception; None if there is none, or if it is a property that raises."""
+    try:
+        return getattr(error, name, None)
+    except Exception:  # noqa: BLE001 - as for a faulty __str__
+        return None
 
 
 def quotes(message: str, kind: str, quoted: str) -> bool:
@@ -93,14 +104,18 @@ def _message(error: BaseException) -> str:
 def describe(error: BaseException | None) -> list[dict[str, Any]]:
     """Return the chain of exceptions, outermost first, as type, bases, message, frames (module, function, file, line).
 
-    The members of an exception group follow the group like causes."""
+    The members of an exception group follow the group like causes; each exception is described once."""
     links: list[dict[str, Any]] = []
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    pending = [error]
+    while pending:
+        current = pending.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
         frames = []
         owned = set()
-        step = error.__traceback__
+        step = current.__traceback__
         while step is not None:
             frame = step.tb_frame
             owned.add(id(frame))
@@ -109,33 +124,30 @@ def describe(error: BaseException | None) -> list[dict[str, Any]]:
             step = step.tb_next
         links.append(
             {
-                "type": _qualified(type(error)),
-                "bases": [_qualified(base) for base in type(error).__mro__[1:-1]],
-                "message": _message(error),
+                "type": _qualified(type(current)),
+                "bases": [_qualified(base) for base in type(current).__mro__[1:-1]],
+                "message": _message(current),
                 "frames": frames,
             }
         )
-        for member in getattr(error, "exceptions", ()):
-            if isinstance(member, BaseException):
-                links += describe(member)
-        error = _cause(error, owned)
+        members = _attribute(current, "exceptions")
+        pending.append(_cause(current, owned))
+        if isinstance(members, (tuple, list)):
+            pending += [member for member in reversed(members) if isinstance(member, BaseException)]
     return links
 
 
 def text(error: BaseException) -> str:
     """Return the traceback in Python's format, without the frames of this tool."""
     summary = traceback.TracebackException.from_exception(error)
-    _remove_tool_frames(summary)
+    pending: list[traceback.TracebackException | None] = [summary]
+    while pending:
+        part = pending.pop()
+        if part is not None:
+            frames = [frame for frame in part.stack if not frame.filename.startswith(_TOOL)]
+            part.stack = traceback.StackSummary.from_list(frames)
+            pending += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ())]
     return _printable(_shortened("".join(summary.format())))
-
-
-def _remove_tool_frames(summary: traceback.TracebackException | None) -> None:
-    if summary is None:
-        return
-    frames = [frame for frame in summary.stack if not frame.filename.startswith(_TOOL)]
-    summary.stack = traceback.StackSummary.from_list(frames)
-    for inner in (summary.__cause__, summary.__context__, *(getattr(summary, "exceptions", None) or ())):
-        _remove_tool_frames(inner)
 
 
 def report_at_exit(write: Callable[[list[dict[str, Any]], str], None]) -> None:
@@ -146,6 +158,9 @@ def report_at_exit(write: Callable[[list[dict[str, Any]], str], None]) -> None:
 
     def audit(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "sys.excepthook" and isinstance(arguments[2], BaseException):
-            write(describe(arguments[2]), text(arguments[2]))
+            try:
+                write(describe(arguments[2]), text(arguments[2]))
+            except Exception:  # noqa: BLE001 - Python's own report of the exception must follow
+                traceback.print_exc()
 
     sys.addaudithook(audit)

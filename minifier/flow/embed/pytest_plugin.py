@@ -19,6 +19,7 @@ from _pytest.junitxml import xml_key
 
 from minifier.data.case.run_folder import RunFolder, shown_path
 from minifier.data.failure.normalise import printable
+from minifier.data.failure.observed import chain
 from minifier.flow.embed.reducing import LOG, place_for_test, run_again, start_reducing, wait_for_repro
 from minifier.process.progress import counted
 
@@ -112,14 +113,9 @@ class _Tests:
         """
         from minifier.torch_side.torch_private import backend_error
 
-        chain: list[BaseException] = []
-        link: BaseException | None = error
-        while link is not None and link not in chain:
-            chain.append(link)
-            link = link.__cause__ or link.__context__
         for number, failure in self._failures:
             inner = backend_error(failure)
-            if any(link is failure or backend_error(link) is inner for link in chain):
+            if any(link is failure or backend_error(link) is inner for link in chain(error)):
                 return number
         return None
 

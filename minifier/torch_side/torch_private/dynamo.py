@@ -27,6 +27,7 @@ from torch._dynamo.output_graph import FakeRootModule, OutputGraph
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.node import map_arg
 
+from minifier.data.failure.observed import chain
 from minifier.data.torch_names import LAZY_FORWARD, WRAPPED_BACKEND, WRAPPED_CALLABLE
 from minifier.torch_side.interfaces import (
     EVERYTHING,
@@ -356,20 +357,12 @@ def _erased_op(
 
     torch 2.14 erases it: the script may catch the exception.
     """
-    op = next((found for link in _chain(error) if (found := vars(link).get(_FAILING_OP))), None)
+    op = next((found for link in chain(error) if (found := vars(link).get(_FAILING_OP))), None)
     if op is None or op.node.graph is not output.graph or op.node in copies:
         return None
     copy = graph.node_copy(op.node)
     copy.args, copy.kwargs = map_arg((op.args, op.kwargs), copies.__getitem__)
     return copy
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, and those during whose handling it was raised."""
-    link: BaseException | None = error
-    while link is not None:
-        yield link
-        link = link.__cause__ or link.__context__
 
 
 _LOSES = "Dynamo's caches as they were before `minifier.minify` and `minifier.check`"
