@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from minifier.data.failure.observed import chain, describe
+from minifier.data.failure.observed import chain, describe, exit_status
 from minifier.process.descriptors import calls_user_code
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.interrupts import deaf
@@ -165,12 +165,9 @@ def _without_tool(trace: TracebackType | None) -> TracebackType | None:
 
 def _exit_code(code: object) -> int:
     """Return the exit status for `sys.exit(code)`; print the code if Python would."""
-    if code is None:
-        return 0
-    if isinstance(code, int):
-        return code & 0xFF
-    print(code, file=sys.stderr)
-    return 1
+    if not isinstance(code, int | None):
+        print(code, file=sys.stderr)
+    return exit_status(code)
 
 
 def _show(error: BaseException, trace: TracebackType | None) -> int:

@@ -19,6 +19,7 @@ from minifier.data.case import EAGER, BackendReference, BackendSource, Case, Lev
 from minifier.data.failure import Failure, Kind, Stage
 from minifier.data.failure.frames import is_beside_torch, is_torchs
 from minifier.data.failure.normalise import headline, normalise
+from minifier.data.failure.observed import exit_status
 from minifier.data.settings import Settings
 from minifier.data.torch_names import FILE_OF_CALLS
 from minifier.errors import NoRepro
@@ -135,7 +136,8 @@ def _run(script: Repro, case: Case) -> dict[str, Any]:
     try:
         runpy.run_path("repro.py", run_name="__main__")
     except SystemExit as end:
-        return {"how": "passes" if not end.code else f"ends with exit status {end.code}"}
+        status = exit_status(end.code)
+        return {"how": "passes" if not status else f"ends with exit status {status}"}
     except BaseException as error:  # noqa: BLE001 - any exception is a result
         return {"how": ALIKE if _is_alike(error, case.failure) else f"raises {type(backend_error(error)).__name__}"}
     return {"how": "passes"}

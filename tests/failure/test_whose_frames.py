@@ -8,6 +8,7 @@ import pytest
 from minifier.capturing import observer
 from minifier.data.failure import Fingerprint, Frame, Kind, Stage, same
 from minifier.data.failure.fingerprint import failure_of, of_exception, was_wrapped, without_wrappers
+from minifier.data.failure.observed import describe
 from minifier.reduction.probe import evaluate
 
 WRAPPER = "torch._dynamo.exc.BackendCompilerFailed"
@@ -104,13 +105,17 @@ def test_dynamos_wrapper_is_taken_off_unless_it_is_all():
 
 
 @pytest.mark.parametrize(
-    ("message", "status"),
-    [("None", 0), ("3", 3), ("259", 3), ("-1", 255), ("fatal: 3", 1), ("", 1), ("255", 255), ("256", 0)],
+    ("code", "status"),
+    [(None, 0), (3, 3), (259, 3), (-1, 255), ("fatal: 3", 1), ("", 1), (255, 255), (256, 0), ("3", 1), (False, 0)],
 )
-def test_what_an_exit_makes_of_a_process(message, status):
-    exit_ = link(("acme",), kind="SystemExit", message=message)
-    assert seen(link(("acme",), message="no exit"), exit_) == seen(exit_)
-    assert seen(exit_) == Fingerprint(Stage.COMPILE, Kind.EXIT, message=f"exit status {status}")
+def test_what_an_exit_makes_of_a_process(code, status):
+    class Quits(SystemExit):
+        pass
+
+    ended = Fingerprint(Stage.COMPILE, Kind.EXIT, message=f"exit status {status}")
+    assert seen(*describe(SystemExit(code))) == seen(*describe(Quits(code))) == ended
+    assert seen(*describe(SystemExit(code)), link(message="handled meanwhile")) == ended
+    assert seen(link(message="replaces the exit"), *describe(SystemExit(code))).kind is Kind.EXCEPTION
 
 
 def test_links_in_a_row_that_say_the_same_are_one():

@@ -195,13 +195,6 @@ def was_wrapped(links: Sequence[Link]) -> bool:
     return any(_is_wrapper(link) for link in links)
 
 
-def _exit_status(message: str) -> str:
-    """Return the exit status after `sys.exit(message)`."""
-    if message == "None":
-        return "exit status 0"
-    return f"exit status {int(message) & 0xFF if message.lstrip('-').isdigit() else 1}"
-
-
 def aborted_without_memory(sought: Fingerprint | None, output: str) -> bool:
     """Tell whether native code aborted for the lack of memory that is sought: its diagnostic names an allocation."""
     if sought is None or sought.kind is not Kind.OUT_OF_MEMORY:
@@ -218,10 +211,10 @@ def _is_out_of_memory(link: Link) -> bool:
 
 def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ()) -> Fingerprint:
     """Return the fingerprint of an exception from `observed.describe`; `nodes` are the graph's names."""
+    if (status := links[0].get("exit status")) is not None:  # other processes only see the status
+        return Fingerprint(stage, Kind.EXIT, message=f"exit status {status}")
     chain = without_wrappers(links)
     types = [link["type"] for link in chain]
-    if types[-1] == "SystemExit":  # other processes only see the status
-        return Fingerprint(stage, Kind.EXIT, message=_exit_status(chain[-1]["message"]))
     frames = frames_of(chain) or frames_of(links)
     own = [frame for frame in frames if is_owned(frame.module)]
     # Merge equal neighbours: a compiler may wrap an error again at each level.

@@ -47,6 +47,11 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
             pending += [current.__cause__, current.__context__]
 
 
+def exit_status(code: object) -> int:
+    """Return the exit status of a process after `sys.exit(code)`."""
+    return code & 0xFF if isinstance(code, int) else int(code is not None)
+
+
 def _attribute(error: BaseException, name: str) -> Any:
     """Return an attribute of the user's exception; None if there is none, or if it is a property that raises."""
     try:
@@ -104,7 +109,9 @@ def _message(error: BaseException) -> str:
 def describe(error: BaseException | None) -> list[dict[str, Any]]:
     """Return the chain of exceptions, outermost first, as type, bases, message, frames (module, function, file, line).
 
-    The members of an exception group follow the group like causes; each exception is described once."""
+    A SystemExit has the exit status too. The members of an exception group follow the group like causes; each exception
+    is described once.
+    """
     links: list[dict[str, Any]] = []
     seen: set[int] = set()
     pending = [error]
@@ -130,6 +137,8 @@ def describe(error: BaseException | None) -> list[dict[str, Any]]:
                 "frames": frames,
             }
         )
+        if isinstance(current, SystemExit):
+            links[-1]["exit status"] = exit_status(current.code)
         members = _attribute(current, "exceptions")
         pending.append(_cause(current, owned))
         if isinstance(members, (tuple, list)):

@@ -130,8 +130,8 @@ def _run(source: str, file: str, *, compiled: bool) -> dict[str, Any]:
     try:
         define(source, file)
     except SystemExit as exit_:
-        code = exit_.code & 0xFF if isinstance(exit_.code, int) else int(exit_.code is not None)
         links = describe(exit_)
+        code = links[0]["exit status"]
         lines = [line for _, _, at, line in links[0]["frames"] if at == FILE]
         tell(**{EXIT_LINE: lines[-1] if lines else 0}, stage=stage_shown(links).value)
         return {"status": "exit", "code": code} if code else {"status": "pass"}
