@@ -18,6 +18,7 @@ from minifier.data.case.calls import without_other_inputs
 from minifier.data.case.ops import atoms, with_ops
 from minifier.data.case.symbolic_sizes import is_unbacked_value, specialised
 from minifier.data.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage, Tolerance, Verdict
+from minifier.data.failure.fingerprint import DAMAGED_HEAP
 from minifier.data.failure.frames import Link
 from minifier.data.failure.likeness import advice, raised_alike, unlike
 from minifier.data.failure.normalise import normalise
@@ -115,13 +116,15 @@ def _shown_fraction(tries: list[Judged]) -> float:
 
 
 def _with_native(runner: ProbeRunner, case: Case, shown: list[Judged]) -> Case:
-    """Add native code's message to the sought failure, if all failing probes of the whole graph wrote the same."""
-    failures = [judged.failure for judged in shown if judged.failure is not None]
-    natives = {failure.fingerprint.native for failure in failures}
-    if len(natives) != 1 or "" in natives:
+    """Add native code's message to the sought failure, if all failing probes of the whole graph wrote the same.
+
+    Of a damaged heap only the allocator tells, in one probe or another."""
+    written = {judged.failure.fingerprint.native: judged.failure.written for judged in shown if judged.failure}
+    native = DAMAGED_HEAP if DAMAGED_HEAP in written else next(iter(written), "")
+    if not native or (len(written) > 1 and native != DAMAGED_HEAP):
         return case
-    fingerprint = replace(case.failure.fingerprint, native=natives.pop())
-    runner.seek(replace(case.failure, fingerprint=fingerprint, written=failures[0].written))
+    fingerprint = replace(case.failure.fingerprint, native=native)
+    runner.seek(replace(case.failure, fingerprint=fingerprint, written=written[native]))
     return replace(case, failure=runner.prepared.case.failure)
 
 

@@ -1,11 +1,14 @@
 """Failures of native code: what the process wrote, and where in native code it died, belong to their identity."""
 
+from dataclasses import replace
+
 import pytest
 from layers import sampled
 from vocabulary import source_of
 
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.data.failure.fingerprint import diagnostic, native_frames, native_identity, with_native
+from minifier.data.failure.likeness import is_alike
 
 STACK = """SIGSEGV(11), PID: 7, Thread 7:
  frame #0: c10::FatalSignalHandler::stacktraceSignalHandler(bool) + 0x8f (0x7f0 in /x/libc10.so)
@@ -30,9 +33,6 @@ SIGSEGV(11), PID: 7, Thread 8:
         "iree-compile: /a/UseDefLists.h:198: void f(): Assertion `use_empty()' failed.",
         "terminate called after throwing an instance of 'std::runtime_error'\n  what():  no tile",
         "terminate called without an active exception",
-        "free(): invalid pointer",
-        "double free or corruption (!prev)",
-        "malloc(): unaligned tcache chunk detected",
         "*** stack smashing detected ***: terminated",
         "LLVM ERROR: Cannot select: t1",
         "F0722 10:11:12.131415 77 tile.cc:31] Check failed: a == b",
@@ -44,6 +44,35 @@ def test_the_first_diagnostic_counts(line):
     output = f"step 1\nwarning: slow\n{line}\nother.mlir:1:1: error: another\n"
     assert diagnostic(output) == line
     assert native_identity(output) and native_identity(output) != native_identity("a.mlir:1:1: error: another\n")
+
+
+HEAP = [
+    "malloc(): unaligned tcache chunk detected",
+    "corrupted size vs. prev_size while consolidating",
+    "corrupted double-linked list",
+    "double free or corruption (!prev)",
+    "free(): invalid pointer",
+    "malloc_consolidate(): invalid chunk size",
+    "munmap_chunk(): invalid pointer",
+    "python: malloc.c:2617: sysmalloc: Assertion `(old_top == initial_top (av) && old_size == 0)' failed.",
+    "Fatal glibc error: malloc.c:2599 (sysmalloc): assertion failed: (old_top == initial_top (av))",
+]
+
+
+@pytest.mark.parametrize("line", HEAP)
+def test_a_damaged_heap_is_one_failure_whatever_the_allocator_says_of_it(line):
+    one, other = death(f"loss: 0.3\n{line}\n{ABORTED}", "SIGABRT"), death(f"{HEAP[0]}\n", "SIGABRT")
+    assert one.written == line and same(one.fingerprint, other.fingerprint) and same(other.fingerprint, one.fingerprint)
+
+
+def test_a_damaged_heap_may_end_the_process_anywhere_in_the_stage():
+    heap, elsewhere = death(f"{HEAP[1]}\n", "SIGABRT"), death(STACK)
+    assert same(heap.fingerprint, elsewhere.fingerprint) and is_alike(heap, elsewhere)
+    assert same(death("").fingerprint, heap.fingerprint), "the script's own output is not read"
+    assert not same(elsewhere.fingerprint, heap.fingerprint), "which dies at one place"
+    assert not same(heap.fingerprint, death("LLVM ERROR: no\n", "SIGABRT").fingerprint)
+    assert not same(heap.fingerprint, death("", "SIGFPE").fingerprint)
+    assert not same(heap.fingerprint, replace(elsewhere.fingerprint, stage=Stage.COMPILE))
 
 
 @pytest.mark.parametrize("output", ["", "loss: 0.3\n", "an error: it is off\n", "RuntimeError: Check failed\n"])
@@ -74,8 +103,8 @@ def test_native_frames_are_those_of_the_thread_that_died():
     assert native_identity(STACK) == "acme::Lowering::tile" and native_frames("noise") == ()
 
 
-def death(output):
-    return with_native(Failure(Fingerprint(Stage.RUN, Kind.SIGNAL, message="SIGSEGV"), "signal", "SIGSEGV"), output)
+def death(output, number="SIGSEGV"):
+    return with_native(Failure(Fingerprint(Stage.RUN, Kind.SIGNAL, message=number), "signal", number), output)
 
 
 def test_two_deaths_are_told_apart_where_both_are_known():

@@ -24,16 +24,23 @@ from minifier.data.failure.observed import quotes
 from minifier.data.torch_names import BACKEND_FAILED
 
 _MAX_FRAMES = 3
+# What glibc's allocator says of the same damage depends on the chunks that happen to lie behind it.
+_OF_HEAP = (
+    r"(?:free|malloc|calloc|realloc|malloc_consolidate|munmap_chunk|mremap_chunk)\(\):\s.*"
+    r"|double\sfree\sor\scorruption.*|corrupted\s(?:size|double-linked)\s.*|.*\bmalloc\.c:\d+.*[Aa]ssertion.*"
+)
+DAMAGED_HEAP = "damaged heap"  # the identity of a death of which the allocator tells
+_MEMORY_SIGNALS = {"SIGABRT", "SIGSEGV", "SIGBUS"}  # which of them ends a process with a damaged heap is chance
 # The first line of a diagnostic: of MLIR, LLVM, gcc; of libc, libstdc++, glibc's allocator; of glog, Rust, sanitizers.
 _DIAGNOSTIC = re.compile(
-    r"""^(?:
+    rf"""^(?:
     (?:\S+:\d+(?::\d+)?|<unknown>:\d+|loc\(.*\)):\s(?:fatal\s)?error:\s.*
     |LLVM\sERROR:\s.*
+    |(?P<heap>{_OF_HEAP})
     |.*\bAssertion\s[`'"].*['"]\sfailed\.?.*
     |terminate\scalled\s.*(?:\n\s+what\(\):.*)?
-    |(?:free|malloc|realloc|munmap_chunk)\(\):\s.*
-    |double\sfree\sor\scorruption.*|corrupted\s(?:size|double-linked)\s.*|\*\*\*\sstack\ssmashing\sdetected\s.*
-    |F\d{4,8}\s[\d:.]+\s.*Check\sfailed:.*
+    |\*\*\*\sstack\ssmashing\sdetected\s.*
+    |F\d{{4,8}}\s[\d:.]+\s.*Check\sfailed:.*
     |thread\s'.*'\spanicked\sat\s.*
     |==\d+==\s?ERROR:\s.*
     )$""",
@@ -324,6 +331,8 @@ def same(sought: Fingerprint, seen: Fingerprint, *, renamed: Mapping[str, str] |
 def _same(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, str] | None) -> bool:
     if (sought.stage, sought.kind, sought.raising, sought.site) != (seen.stage, seen.kind, seen.raising, seen.site):
         return False
+    if sought.kind is Kind.SIGNAL and DAMAGED_HEAP in (sought.native, seen.native):
+        return _has_same_damage(sought, seen)
     if sought.native and seen.native and sought.native != seen.native:
         return False
     if sought.at_traced and (sought.traced, sought.graph_break) != (seen.traced, seen.graph_break):
@@ -332,6 +341,19 @@ def _same(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, str] | N
         alike = sought.any_message and share_words(sought.message, seen.message)
         return alike or _same_message(sought, seen, renamed)
     return _is_one_in_a_wrapper(sought, seen)
+
+
+def _has_same_damage(sought: Fingerprint, seen: Fingerprint) -> bool:
+    """Tell whether both deaths can be those of one damaged heap, where glibc's allocator told of one of them.
+
+    A heap that is damaged in the same way may end the process elsewhere, by another signal, and without a word.
+    """
+    unnamed = ("", DAMAGED_HEAP)
+    return (
+        sought.native in unnamed
+        and (seen.native in unnamed or seen.message != "SIGABRT")
+        and _MEMORY_SIGNALS.issuperset((sought.message, seen.message))
+    )
 
 
 def diagnostic(output: str) -> str:
@@ -362,4 +384,6 @@ def native_frames(output: str) -> tuple[str, ...]:
 
 def native_identity(output: str) -> str:
     """Return the normalised diagnostic, else the innermost native function; "" if the output has neither."""
+    if (found := _DIAGNOSTIC.search(output)) and found["heap"]:
+        return DAMAGED_HEAP
     return normalise(diagnostic(output)) or next(iter(native_frames(output)), "")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from minifier.data.failure.fingerprint import Failure, Fingerprint
+from minifier.data.failure.fingerprint import DAMAGED_HEAP, Failure, Fingerprint
 from minifier.data.failure.frames import Frame, is_beside_torch
 from minifier.data.failure.kinds import Kind, Stage
 
@@ -35,8 +35,8 @@ def eager_is_not_finite(failure: Failure) -> bool:
 def place_of_death(failure: Failure) -> tuple[str, ...]:
     """Return the innermost function at a signal, outside torch and Python, and its caller if from the same file.
 
-    Empty if unknown."""
-    if failure.fingerprint.kind is not Kind.SIGNAL:
+    Empty if unknown, or if a damaged heap makes it a chance."""
+    if failure.fingerprint.kind is not Kind.SIGNAL or failure.fingerprint.native == DAMAGED_HEAP:
         return ()
     frames = list(reversed(_FRAME.findall(failure.traceback)))
     for i, (file, function) in enumerate(frames):
