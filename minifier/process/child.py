@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from minifier.process.descendants import die_with_parent, mark, read_threads, spare, tree
-from minifier.process.descriptors import ASK, StackFile
+from minifier.process.descriptors import ASK, StackFile, fatal_signal_in
 from minifier.process.interrupts import ENDING, end_if_asked, uninterrupted
 
 _MIN_SECONDS = 0.25  # between two readings
@@ -24,6 +24,7 @@ _SUSPEND_GAP_SECONDS = 2.0  # a longer gap between two rounds means that this pr
 RAISED = 70  # the exit status of a forked child whose own code raised an exception
 _STACK_POLLS = 20  # in the time that a child has to write its stack
 _MIN_STACK_POLL_SECONDS = 0.02  # a busy machine may stop a child that long between two lines of its stack
+_DEATH_SECONDS = 1.0  # for the handlers of a fatal signal, which may hang
 _CHUNK = 1 << 16
 _END_SECONDS = 10.0  # that a program has to clean up and end after SIGTERM
 
@@ -62,6 +63,7 @@ class Child:
         self.pipe, self._stacks = pipe, stacks
         self._ended = math.nan
         self.is_stopped = False
+        self._dying: tuple[int, float] | None = None  # a fatal signal, and when it was noticed
         self._now, self._waiting = now, Waiting(pid, now)
         if pipe is not None:
             os.set_blocking(pipe, False)
@@ -187,6 +189,17 @@ class Child:
             if size and size == last_size:
                 return
 
+    def look_for_death(self) -> None:
+        """Kill the child if it hangs in the handlers of a fatal signal. It counts as dead of that signal.
+
+        A handler that allocates memory, as torch's does, waits for ever where the allocator itself ends the process.
+        """
+        if self._dying is not None and self._now() - self._dying[1] > _DEATH_SECONDS:
+            kill_tree(self.pid)
+        elif self._dying is None and self._stacks is not None:
+            number = fatal_signal_in(self._stacks.path)
+            self._dying = (number, self._now()) if number is not None else None
+
     def read(self) -> None:
         """Read all available bytes from the pipe; close the pipe at end-of-file."""
         with contextlib.suppress(BlockingIOError):
@@ -207,6 +220,8 @@ class Child:
             self._close_pipe()
             self._ended = self._now()
             self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            if self._dying is not None and self.code == -signal.SIGKILL:
+                self.code = -self._dying[0]
 
     def _close_pipe(self) -> None:
         if self.pipe is not None:
@@ -270,6 +285,8 @@ def supervise(
                     child.timed_out = True
                     child.stop()
             if this_round >= next_look:
+                for child in running:
+                    child.look_for_death()
                 next_look = this_round + min([LOOK, *filter(None, [look(running) for look in looks])])
             tick()
             wake = min([next_look, *(child.deadline for child in running)])

@@ -10,7 +10,7 @@ import os
 import re
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -93,6 +93,15 @@ ASK = signal.SIGRTMAX - 1  # a process with a stack file writes its stacks when 
 _SECTION = re.compile(r"^(?:Current thread|Thread) (0x[0-9a-f]+)[^\n]*\n((?:  [^\n]*\n?)*)", re.MULTILINE)
 _FRAME = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+|\?\?\?) in (?P<function>[^\n]*)')
 _TOOL = str(Path(__file__).parents[1]) + os.sep
+_FATAL = re.compile(r"^Fatal Python error: (Aborted|Bus|Floating|Illegal|Segmentation)\b.*\n", re.MULTILINE)
+_FATAL_SIGNALS = {
+    "Aborted": signal.SIGABRT,
+    "Bus": signal.SIGBUS,
+    "Floating": signal.SIGFPE,
+    "Illegal": signal.SIGILL,
+    "Segmentation": signal.SIGSEGV,
+}
+_stack_descriptor: int | None = None  # of this process's stack file, for fatal signals
 _USER_CODE_CALLERS: set[tuple[str, str]] = set()  # (file, function)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -120,6 +129,7 @@ def stack_file(path: Path) -> None:
     If the user has switched `faulthandler` on, fatal signals stay the user's. A handler of `ASK` stays as well. Forks
     of this process write nothing.
     """
+    global _stack_descriptor
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     number = out_of_the_way(file)
     ours = identity(number)
@@ -134,8 +144,34 @@ def stack_file(path: Path) -> None:
     os.register_at_fork(after_in_child=mute)
     if not faulthandler.is_enabled():
         faulthandler.enable(number)
+        _stack_descriptor = number
     if signal.getsignal(ASK) is signal.SIG_DFL:
         faulthandler.register(ASK, number)
+
+
+@contextlib.contextmanager
+def after_stack_file() -> Iterator[None]:
+    """Let handlers of fatal signals that the block installs run once this process has written its stack file.
+
+    They may hang, in the allocator's lock for example: `fatal_signal_in` tells the parent in time.
+    """
+    if _stack_descriptor is None:
+        yield
+        return
+    faulthandler.disable()
+    try:
+        yield
+    finally:
+        faulthandler.enable(_stack_descriptor)
+
+
+def fatal_signal_in(path: Path) -> int | None:
+    """Return the fatal signal that has made a process write its stacks into this file; None if there was none."""
+    try:
+        found = _FATAL.search(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+    return _FATAL_SIGNALS[found[1]] if found is not None else None
 
 
 def read_stack(path: Path, thread: int | None = None, *, dying: bool = False) -> str:

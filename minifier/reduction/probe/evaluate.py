@@ -16,6 +16,7 @@ from minifier.data.case.inputs import bases
 from minifier.data.case.serial import pack
 from minifier.data.failure import Difference, Kind, Stage
 from minifier.data.failure.observed import describe, text
+from minifier.process.descriptors import after_stack_file
 from minifier.process.logs import let_through, overheard
 from minifier.reduction.passes.inputs import is_small
 from minifier.reduction.probe.children import imports_told
@@ -45,7 +46,8 @@ def evaluate(prepared: PreparedCase, case: Case, until: Stage) -> dict[str, Any]
     prepared.know_devices()
     progress = JobProgress()
     if prepared.case.failure.fingerprint.kind is Kind.SIGNAL:
-        print_native_stacks()
+        with after_stack_file():
+            print_native_stacks()
     if prepared.case.failure.fingerprint.kind is not Kind.SILENT_FALLBACK:
         return _evaluate(prepared, case, until, progress)
     lines: list[tuple[str, str]] = []

@@ -252,10 +252,11 @@ class SignalStack(ctypes.Structure):
 
 
 def print_native_stacks() -> None:
-    """Make a fatal signal print the native stack of each thread to stderr; earlier handlers run afterwards.
+    """Make a fatal signal print the native stack of each thread to stderr.
 
-    Call it in the main thread, after `faulthandler.enable`: torch's handler runs on that module's stack for signals,
-    about 16 KiB on the heap, of which it uses more. The process then dies of a damaged heap, by SIGABRT, or never.
+    Call it in the main thread, after a first `faulthandler.enable`: torch's handler runs on that module's stack for
+    signals, about 16 KiB on the heap, of which it uses more. It allocates memory, and hangs where the allocator has
+    aborted: another process has to notice that (`Child.look_for_death`).
     """
     global _handlers_stack
     set_printing = _PRINT_STACKS.find()
