@@ -268,7 +268,7 @@ class _Kept:
     def has_changed(self) -> bool:
         """Whether the script still has the output, with other values."""
         output = self.output()
-        return output is not None and not torch.equal(output.detach(), self.values)
+        return output is not None and not _same(output, self.values)
 
 
 class KeptResults:

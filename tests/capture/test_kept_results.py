@@ -48,8 +48,9 @@ def test_a_result_that_the_script_still_has(bureau, rest):
         "first = f(batches[0])\nfirst.add_(1)\nsecond = f(batches[0].new_ones(7))\n",
         "g = torch.compile(lambda x: x.relu_(), backend='oddlib_buffers')\na = g(batches[0])\nb = g(batches[0])\n",
         "first = f(batches[0])\nsecond = f(batches[0])\n",
+        "nans = batches[0] * float('nan')\nfirst = f(nans)\nsecond = f(nans)\n",
     ],
-    ids=["dropped at the next result", "never kept", "changed by the script", "its own input", "equal values"],
+    ids=["dropped at the next result", "never kept", "changed by the script", "its own input", "equal values", "NaNs"],
 )
 def test_a_result_that_nobody_misses(bureau, rest):
     found, said, _ = looked(bureau, BUFFERED + rest)

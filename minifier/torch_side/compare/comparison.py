@@ -15,14 +15,20 @@ from minifier.data.failure import Aspect, Difference, Stage, Tolerance
 from minifier.errors import UsageError
 from minifier.torch_side.compare.judge_results import (
     Pairs,
-    are_identical,
     difference_of,
     differing_pairs,
     judge_all,
     value_of,
 )
 from minifier.torch_side.compare.judge_tensor import judge_within
-from minifier.torch_side.compare.results import BackwardPass, Results, drew_the_same, observe, random_state_kept
+from minifier.torch_side.compare.results import (
+    BackwardPass,
+    Results,
+    are_identical,
+    drew_the_same,
+    observe,
+    random_state_kept,
+)
 from minifier.torch_side.compare.runs import Build, EagerRuns
 
 _NAME = "<predicate file>"  # in tracebacks

@@ -22,7 +22,7 @@ from minifier.torch_side.compare.judge_tensor import (
     judge_floats,
     visible_elements,
 )
-from minifier.torch_side.compare.results import Results, is_float
+from minifier.torch_side.compare.results import Results, are_identical, dense, is_float
 from minifier.torch_side.compare.runs import EagerRuns
 
 _MAX_ELEMENTS = 4
@@ -63,23 +63,12 @@ def differing_pairs(
                 continue
             if c.dtype != e.dtype or not are_identical(c, e):
                 where = f"output {i}" if group == "output" else _where(group, names[i])
-                pairs[group, i] = TensorPair(where, aspect, _dense(c), _dense(e))
+                pairs[group, i] = TensorPair(where, aspect, dense(c), dense(e))
     return pairs
 
 
 def _where(group: str, name: str) -> str:
     return f"input {name} after the call" if group == "input" else f"gradient of {name}"
-
-
-def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if tensor.layout == torch.strided else tensor.to_dense()
-
-
-def are_identical(c: torch.Tensor, e: torch.Tensor) -> bool:
-    """Whether all elements are equal; NaN equals NaN."""
-    c, e = _dense(c), _dense(e)
-    same = (c == e) | (c.isnan() & e.isnan()) if is_float(e) else c == e
-    return bool(same.all())
 
 
 def value_of(results: Results | None, key: Key, pair: TensorPair) -> torch.Tensor | None:
@@ -93,7 +82,7 @@ def value_of(results: Results | None, key: Key, pair: TensorPair) -> torch.Tenso
         return torch.zeros_like(pair.eager)
     if not isinstance(value, torch.Tensor) or value.shape != pair.eager.shape:
         return None
-    return _dense(value)
+    return dense(value)
 
 
 def difference_of(pair: TensorPair, judgement: Judgement) -> Difference:

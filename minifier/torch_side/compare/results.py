@@ -166,6 +166,18 @@ def is_float(value: Any) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor itself if it is strided, else its elements in a strided tensor."""
+    return tensor if tensor.layout == torch.strided else tensor.todense()
+
+
+def are_identical(c: torch.Tensor, e: torch.Tensor) -> bool:
+    """Whether all elements are equal; NaN equals NaN."""
+    c, e = dense(c), dense(e)
+    same = (c == e) | (c.isnan() & e.isnan()) if is_float(e) else c == e
+    return bool(same.all())
+
+
 def _tangent(output: Any, position: int, seed: int, tangent: torch.Tensor | None) -> torch.Tensor | None:
     """Return the given tangent if its shape fits, else normally distributed numbers; None if there is no gradient.
 

@@ -13,7 +13,14 @@ import torch
 from minifier.data.case.graph import Graph, Module, Node, is_in_place
 from minifier.data.case.values import Constant
 from minifier.data.torch_names import ENTER_AUTOCAST
-from minifier.torch_side.compare.results import BackwardPass, RandomStates, Results, is_float, observe
+from minifier.torch_side.compare.results import (
+    BackwardPass,
+    RandomStates,
+    Results,
+    are_identical,
+    is_float,
+    observe,
+)
 from minifier.torch_side.fx.tensors import flat
 from minifier.torch_side.torch_private import Draw, giving_draws, move, noting_draws, storage_key, unsettled
 
@@ -199,7 +206,7 @@ class WidenedAsTaken(torch.fx.Interpreter):
 
 def _is_written(wide: torch.Tensor, narrow: torch.Tensor) -> bool:
     if wide.is_inference():  # has no version counter
-        return not torch.equal(wide, narrow.detach().to(wide.dtype))
+        return not are_identical(wide, narrow.detach().to(wide.dtype))
     return wide._version > 0
 
 
