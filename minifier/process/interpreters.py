@@ -16,7 +16,7 @@ from minifier.data.case.switches import ordinary
 from minifier.process.channel import ChannelEnded, Sender
 from minifier.process.child import Child
 from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
-from minifier.process.machine import cores, room
+from minifier.process.machine import available, cores
 
 SCRIPT = "repro.py"
 _PACKAGE = Path(__file__).parents[1]
@@ -140,7 +140,7 @@ def clean_environment(
 
 def may_do_more() -> bool:
     """Whether a second core and memory are free while the user's script runs."""
-    return cores() > 1 and room() > _MIN_FREE_BYTES
+    return cores() > 1 and available() > _MIN_FREE_BYTES
 
 
 class Interpreters:

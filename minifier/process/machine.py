@@ -22,32 +22,36 @@ _BYTES_BEYOND_LIMIT = 512 * 2**20  # that saving a failure may take once the lim
 _POLL_FASTER_AT, _CAP_AT, _KILL_AT = 0.4, 0.8, 0.93
 _FAST_POLL_SECONDS = 0.02
 _STACK_SECONDS = 0.2  # that a child has to write its stack while it takes ever more memory
-_CONTROL_GROUP = Path("/sys/fs/cgroup")  # of this process, in a container
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+_CACHES = ("active_file", "inactive_file")  # files in memory, which the kernel gives up before it kills
+
+
+def _limits(name: str) -> Iterator[tuple[Path, str]]:
+    """Yield this process's control group and the groups around it, each with the text of its file of this name."""
+    with contextlib.suppress(OSError, StopIteration):  # without control groups, or with those of old kernels
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        own = next(line.removeprefix("0::/") for line in lines if line.startswith("0::/"))
+        for group in (own, *map(str, Path(own).parents)):
+            with contextlib.suppress(FileNotFoundError):  # the root group has no limits
+                yield CONTROL_GROUPS / group, (CONTROL_GROUPS / group / name).read_text().strip()
 
 
 def available() -> int:
-    """Return the bytes that the system can still give out."""
-    return int(psutil.virtual_memory().available)
-
-
-def room() -> int:
-    """Return the bytes that this process's control group can still have, at most `available`."""
-    free = available()
-    try:
-        limit, used = ((_CONTROL_GROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
-    except OSError:  # not in a container, or an older kernel's
-        return free
-    return min(free, max(0, int(limit) - int(used))) if limit.isdigit() else free
+    """Return the bytes that this process can still have, in a container too."""
+    free = int(psutil.virtual_memory().available)
+    for group, limit in _limits("memory.max"):
+        if limit.isdigit():
+            kinds = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            used = int((group / "memory.current").read_text()) - sum(int(kinds[name]) for name in _CACHES)
+            free = min(free, max(0, int(limit) - used))
+    return free
 
 
 def cores() -> int:
     """Return how many cores this process may use, in a container too."""
-    count = len(os.sched_getaffinity(0))
-    try:
-        share, _, period = (_CONTROL_GROUP / "cpu.max").read_text().partition(" ")
-    except OSError:
-        return count
-    return min(count, max(1, int(share) // int(period))) if share.isdigit() else count
+    shares = [limit.split() for _, limit in _limits("cpu.max")]
+    allowed = [max(1, int(share) // int(period)) for share, period in shares if share.isdigit()]
+    return min([len(os.sched_getaffinity(0)), *allowed])
 
 
 def free_memory(share: float) -> int | None:

@@ -11,7 +11,7 @@ from minifier.data.case.calls import called, paused
 from minifier.data.failure import Failure, Kind, Verdict
 from minifier.data.failure.likeness import raised_alike
 from minifier.data.failure.normalise import share_words
-from minifier.process.machine import cores, room
+from minifier.process.machine import available, cores
 from minifier.reduction.probe.verdicts import Judged
 from minifier.reduction.probe_runner import MAX_TIMEOUT_SECONDS, ProbeRunner
 
@@ -284,7 +284,7 @@ def set_workers(runner: ProbeRunner, seconds: float) -> None:
     alone = runner.limits.memory is not None or runner.sought.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY)
     is_slow = seconds > _MIN_PARALLEL_PROBE_SECONDS
     if runner.may_spread and is_slow and not alone and runner.prepared.case.devices <= {"cpu"}:
-        runner.workers = min(cores(), max(1, room() // _PROBE_MEMORY_BYTES))
+        runner.workers = min(cores(), max(1, available() // _PROBE_MEMORY_BYTES))
 
 
 def set_rate(runner: ProbeRunner, shown: int, tries: int) -> None:

@@ -61,6 +61,17 @@ def little_memory(monkeypatch):
     monkeypatch.setattr(machine, "available", lambda: next(told, 0))
 
 
+def test_what_is_available_ends_at_the_limit_of_the_control_group(tmp_path, monkeypatch):
+    texts = {"max": 5 * MIB, "current": 4 * MIB, "stat": f"anon 9\nactive_file {MIB}\ninactive_file {MIB}"}
+    for name, text in texts.items():
+        (tmp_path / f"memory.{name}").write_text(f"{text}\n")
+    (tmp_path / "cpu.max").write_text("100000 100000\n")
+    monkeypatch.setattr(machine, "CONTROL_GROUPS", tmp_path)
+    assert (machine.available(), machine.free_memory(1 / 3), machine.cores()) == (3 * MIB, MIB, 1)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert machine.available() > 5 * MIB
+
+
 def test_without_a_limit_an_allocation_fails_when_most_is_used(bureau, little_memory):
     captured = bureau.capture(SCRIPT.replace("STAGE", "'compile'").replace("HOW", "'hoard'"))
     (failing,) = captured.failing
