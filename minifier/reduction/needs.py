@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -359,7 +360,7 @@ def kinds_of(item: TensorInput) -> tuple[Drawn, ...]:
     """Return the other kinds of values for an input that is not drawn from a normal distribution."""
     source, dtype = item.source, item.meta.dtype
     values = source.values if isinstance(source, Drawn) and source.how == "list" else ()
-    numbers = [float(value) for value in values if value == value]  # noqa: PLR0124 - not NaN
+    numbers = [float(value) for value in values if math.isfinite(value)]
     low, high = (int(min(numbers)), int(max(numbers))) if numbers else (0, 1)
     if dtype == "bool":
         return (Drawn("bools"),)

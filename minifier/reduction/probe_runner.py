@@ -363,7 +363,7 @@ _MORE_ASKS = 2  # of a candidate without an answer
 _LONGER_TIMEOUT_FACTOR = 10  # for such a candidate that timed out; it is asked once
 _MAX_LONGER_TIMEOUT_SECONDS = 60.0
 _UNTOLD = (Verdict.UNRESOLVED, Verdict.INVALID)
-_EMPTY = ("", "the graph without ops")  # a place of `ProbeRunner.unanswered`
+_EMPTY = ("", "the graph without ops")  # a place of `ProbeRunner.untold`
 
 
 def asked_again(runner: ProbeRunner, candidate: Case, *, is_slow: bool) -> Judged:

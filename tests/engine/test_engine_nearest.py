@@ -1,5 +1,6 @@
 """The nearest Case that passes, and what is told of the needs of a minimal Case."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -188,10 +189,10 @@ def test_a_dtype_is_needed_where_the_others_pass(make_lab, failing, need):
     assert found.sentences == need and found.rows == []
 
 
-@pytest.mark.parametrize("needed", [True, False])
-def test_values_are_needed_where_eight_draws_of_each_kind_pass(make_lab, needed):
+@pytest.mark.parametrize(("needed", "last"), [(True, 1.0), (False, 1.0), (True, math.inf)])
+def test_values_are_needed_where_eight_draws_of_each_kind_pass(make_lab, needed, last):
     (item,) = OF_VALUES.inputs
-    listed = Drawn("list", values=(500.0, 1.0, 1.0, 1.0, 1.0))
+    listed = Drawn("list", values=(500.0, 1.0, 1.0, 1.0, last))
     case = replace(OF_VALUES, inputs=(replace(item, source=listed),))
     lab, _ = make_lab(case, when(lambda each: drawn(each) == 500 or (drawn(each) > 0 and not needed), WRONG))
     made = Simplifier(lab, case, case, wants=lambda name: name == "data", rejected=[("data", "values of x")])

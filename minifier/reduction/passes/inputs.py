@@ -76,7 +76,8 @@ def bounded(item: TensorInput, facts: Facts | None) -> Drawn | None:
     """Return uniform values within the recorded bounds."""
     if _is_float(item.meta.dtype) and facts and facts.low is not None and facts.high is not None:
         if facts.low == facts.high:
-            return Drawn({0.0: "zeros", 1.0: "ones"}.get(facts.low, "full"), facts.low)
+            named = {0.0: "zeros", 1.0: "ones"}.get(facts.low)
+            return Drawn(named) if named else Drawn("full", facts.low)
         low, high = (float(f"{bound:.3g}") for bound in (facts.low, facts.high))  # as a person would round them
         return Drawn("rand", low, high) if low < high else random(item, facts)
     return random(item, facts)

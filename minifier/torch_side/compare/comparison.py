@@ -106,7 +106,6 @@ class _ComparisonRun:
         same_draws = False
         if pairs and self.runs.drew:
             same_draws = drew_the_same(compiled, eager, self.runs.start) if compiled.drew else self._is_steady(pairs)
-        del compiled, eager
         excused: tuple[Difference, ...] = ()
         if self.measure.rtol is not None and self.measure.atol is not None:
             within = self.measure.rtol, self.measure.atol
