@@ -90,7 +90,7 @@ def with_eagers_values(case: Case, names: Collection[str]) -> Case | None:
     In the place of a result that the ops compute stand the values from which they compute it."""
     graph = case.graph
     writes = _writes(graph, names)
-    changed = {node.name: _changed(graph, node, writes) for node in graph.nodes}
+    changed = {node.name: _changed(graph, node, writes) for node in graph.nodes if node.name not in names}
     whole = with_snapshots(graph)
     kept = [node.name for node in graph.ops if node.name not in names]
     if any(_snapshot(*pair) not in whole.index for name in kept for pair in changed[name].items()):

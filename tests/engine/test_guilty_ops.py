@@ -35,6 +35,14 @@ def of_a_view(x):
     return y * 2 + y[1].exp()
 
 
+def into_a_clone(x):
+    """Two writes into one tensor, which belong together with it."""
+    y = torch.sin(harmless(x)).clone()
+    y[:, 1:3] = 0.0
+    y[0] = 1.0
+    return torch.relu(y * 3) + y
+
+
 def of_an_input(x):
     z = harmless(x)
     x[0] = torch.relu(z[1])
@@ -82,6 +90,7 @@ def charged(lab, case, *ops):
     [
         (of_a_view, "relu_"),
         (behind_many, "relu"),
+        (into_a_clone, "relu"),
         pytest.param(of_an_input, "setitem", marks=SOAK),
     ],
 )
@@ -207,7 +216,7 @@ def test_guilty_ops_stay_where_an_innocent_op_differs_alone_and_are_not_called_m
     assert "gt" in done.summary.exceptions
 
 
-@pytest.mark.parametrize("function", [of_a_view, of_an_input, behind_many])
+@pytest.mark.parametrize("function", [of_a_view, of_an_input, into_a_clone, behind_many])
 def test_with_eagers_values_the_graph_computes_what_it_did(checked, distorted, function):
     case = distorted(function, "gt relu relu_ setitem")
     lab, case = checked(case)
