@@ -82,6 +82,7 @@ class Captured:
     failure: how the script failed outside of its backend calls, by an exception, a status or a signal.
     was_killed: the script's process died of SIGKILL, which this tool did not send.
     has_lingered: this tool ended the process, which did not end after the script's own code had ended.
+    slips: tracebacks of this tool's own errors, which ended optional steps.
     """
 
     end: StepEnd
@@ -113,6 +114,7 @@ class Captured:
     failure: Failure | None = None
     was_killed: bool = False
     has_lingered: bool = False
+    slips: tuple[str, ...] = ()
 
 
 def complete(folder: Path, seconds: float, slowest: float, graphs: int) -> None:

@@ -190,7 +190,10 @@ class Record:
     def _failure_of(self, stage: Stage, error: BaseException) -> Failure:
         inner = backend_error(error)
         failure = failure_of(stage, describe(inner), text(inner), self.graph.free_names if self.graph else ())
-        return replace(failure, hints=hints(inner, self.graph)) if self.graph is not None else failure
+        if self.graph is not None:
+            with self.undisturbed():
+                failure = replace(failure, hints=hints(inner, self.graph))
+        return failure
 
     def fell_back(self, stage: Stage, line: str, values: Sequence[Any], call: int = 0, changed: bool = False) -> None:
         """Log the failure of a call that returned, but logged a line that counts as a failure; save the Case."""
@@ -215,9 +218,11 @@ class Record:
 
     @contextlib.contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Suppress minify's own exceptions in an optional step."""
-        with contextlib.suppress(Exception):
+        """Let an exception of minify's own end no more than an optional step; log it for the report."""
+        try:
             yield
+        except Exception:  # noqa: BLE001 - it must not reach the script
+            self.observer.log.write("slip", traceback=traceback.format_exc())
 
     def compare(self, compiled: Callable[..., Any], comparing: Comparing, call: ScriptCall) -> bool:
         """Compare the call's results with eager's on the kept inputs; log and save the failure if they differ.

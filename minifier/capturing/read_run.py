@@ -116,6 +116,7 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         failure=failure_of_script(end, final),
         was_killed=end.signal == signal.SIGKILL and not (watch.hung or watch.exhausted or end.timed_out),
         has_lingered=watch.has_lingered,
+        slips=tuple(dict.fromkeys(event["traceback"] for event in events if event["event"] == "slip")),
     )
 
 

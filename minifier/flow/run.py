@@ -133,7 +133,7 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False) 
     errors: list[NothingToReduce] = []
     for failing in candidates:
         place = folder_for(failing, candidates, folder) if every else folder
-        run = replace(run, errors=[])
+        run = replace(run, errors=[*found.captured.slips])
         try:
             call = call_to_reduce(found, failing, run)
             outcome = _minify(begin_with_call(call, asked, place, run))

@@ -86,8 +86,9 @@ def check(runner: ProbeRunner) -> Case:
     if empty.verdict is Verdict.SAME:  # one op is left all the same: Dynamo hands over no graph without ops
         case = replace(case, any_graph=True)
     if case.failure.fingerprint.stage is Stage.COMPARE and not case.failure.hints:
-        hints = ((raising_op,),) if raising_op else begins_at(runner, case)
-        case = replace(case, failure=replace(case.failure, hints=hints))
+        with runner.going_on("hints"):
+            hints = ((raising_op,),) if raising_op else begins_at(runner, case)
+            case = replace(case, failure=replace(case.failure, hints=hints))
     return case
 
 

@@ -21,7 +21,8 @@ from minifier.reduction.passes.edits import Edit, with_tensors
 from minifier.reduction.passes.inputs import dtype_edits, dtypes_like, is_integer, plain, with_own_memory, with_source
 from minifier.reduction.passes.sizes import numbers, size_edits
 from minifier.reduction.passes.table import DATA
-from minifier.reduction.simplify import Simplifier, Spent
+from minifier.reduction.probe_runner import Spent
+from minifier.reduction.simplify import Simplifier
 
 DRAWS = 8  # of a variant, before it is said to pass
 _MAX_ELEMENTS = 4096  # of an input that is drawn, as its values stand in the Case

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import tempfile
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,8 @@ from minifier.data.case.ops import with_ops
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.serial import pack
 from minifier.data.failure import Failure, Stage, Verdict, same
-from minifier.process.machine import cores
+from minifier.errors import MinifyError
+from minifier.process.machine import cores, machine_failure
 from minifier.process.progress import Phase, Progress, counted
 from minifier.reduction.journal import Entry, Journal, Keys, digest, digest_of_file
 from minifier.reduction.probe.children import (
@@ -62,6 +64,14 @@ class TimeGrowth:
         return longer if self._vain_seconds < _MAX_VAIN_SECONDS else self._first_limit
 
 
+_Made = TypeVar("_Made")
+_State = TypeVar("_State")
+
+
+class Spent(Exception):
+    """The budget is used up. The message is empty for the default budget, which no user has set."""
+
+
 Atom = tuple[str, ...]
 
 
@@ -99,7 +109,8 @@ class ProbeRunner:
     time raise the timeout. `sighted` has the failure that each candidate
     last showed, by the candidate's key. `causes` are the ops that
     make a result wrong. `best` is the smallest Case that was seen to fail. `untold` counts, for each proof, the
-    candidates that do not tell whether the failure is gone.
+    candidates that do not tell whether the failure is gone. `left_out` has the steps that an error of this tool ended,
+    each with its traceback.
     """
 
     prepared: PreparedCase
@@ -114,6 +125,7 @@ class ProbeRunner:
     verdicts: dict[str, Counter[Verdict]] = field(default_factory=dict)
     others: list[Other[Case]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
     untold: dict[tuple[str, ...], Counter[Verdict]] = field(default_factory=dict)
     sighted: dict[str, Failure] = field(default_factory=dict)
     best: Case | None = None
@@ -185,6 +197,28 @@ class ProbeRunner:
             self._beside = outer
             if not stays:
                 self.adopt(before)
+
+    @contextlib.contextmanager
+    def going_on(self, step: str) -> Iterator[None]:
+        """Let an error of this tool end no more than the block, a step that the reduction can do without.
+
+        An answer passes, and an error of the machine."""
+        case, innocent = self.prepared.case, self.prepared.innocent
+        try:
+            yield
+        except (MinifyError, Spent):
+            raise
+        except Exception as error:
+            if machine_failure(error) is not None:
+                raise
+            self.prepared.case, self.prepared.innocent = case, innocent
+            self.left_out[step] = traceback.format_exc()
+
+    def after(self, step: str, work: Callable[..., _Made], state: _State, *arguments: Any) -> _Made | _State:
+        """Return what a step makes; `state` after an error of this tool. The reduction can do without the step."""
+        with self.going_on(step):
+            return work(*arguments)
+        return state
 
     @contextlib.contextmanager
     def built_by(self, build: Callable[[Case], Case]) -> Iterator[None]:

@@ -7,7 +7,7 @@ import shutil
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -82,9 +82,9 @@ def reduce_case(
     `show` is called with the progress after each probe. `elsewhere` makes the prober, if not children of this
     process are to probe. `run_jobs` runs all other jobs.
 
-    An error of this tool ends the reduction with the smallest Case that was seen to fail, if there is one; the summary
-    has the traceback. Raises NoRepro or NothingToReduce if the check phase fails, and StartsThreads if
-    `imports_in_child` is needed.
+    An error of this tool ends no more than the step, if the reduction can do without the step, else the reduction, with
+    the smallest Case that was seen to fail, if there is one; the summary has the traceback. Raises NoRepro or
+    NothingToReduce if the check phase fails, and StartsThreads if `imports_in_child` is needed.
     """
     started = time.monotonic()
     folder, settings = RunFolder(task.folder), task.settings
@@ -116,21 +116,22 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     """Reduce the runner's Case; return the summary, and whether the reduction came to its end."""
     folder, settings = RunFolder(task.folder), task.settings
     known = _known(runner)
-    without_wrappers(runner)
+    runner.after("wrappers", without_wrappers, None, runner)
     case = _start(runner)
     budget = search.Budget.of(settings.max_probes, settings.seconds_for(case.script.seconds), started)
-    case = EarlierCallsReducer(runner, case, budget).fewest()
+    case = runner.after("earlier calls", EarlierCallsReducer(runner, case, budget).fewest, case)
     reduced, result = reduce_ops(runner, case, budget)
     charged, searched, ended = None, set[str](), search.Ending.INTERRUPTED
     with contextlib.suppress(KeyboardInterrupt):  # the result of the search stays
         sought = case.failure.fingerprint
         if sought.stage is Stage.COMPARE and sought.message not in _OF_THE_CALL:
-            reduced, result, charged = at_guilty_ops(runner, case, budget, reduced, result)
+            arguments = runner, case, budget, reduced, result
+            reduced, result, charged = runner.after("guilty ops", at_guilty_ops, (reduced, result, None), *arguments)
         searched = {node.name for node in reduced.graph.ops}
         reduced, ended = _beyond_ops(runner, case, budget, reduced, result, settings)
     reduced = replace(with_empty_graph(runner, reduced), rate=runner.rate)
     try:
-        case, reduced = _with_parameters(runner, case, reduced)
+        case, reduced = runner.after("parameters", _with_parameters, (case, reduced), runner, case, reduced)
     except KeyboardInterrupt:
         ended = search.Ending.INTERRUPTED
     if settings.budget is None:  # the passes then have a limit of their own, at which they end in silence
@@ -139,25 +140,25 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     reduced, stopped = _with_simple_calls(runner, simplifier.case, budget, stopped)
     innocent: tuple[str, ...] = ()
     if ended is search.Ending.PROVED:
-        innocent, ended = fewer_with_all_results(runner, reduced, budget)
+        proof = runner, reduced, budget
+        innocent, ended = runner.after("all results", fewer_with_all_results, (innocent, ended), *proof)
         stopped = stopped or STOPPED[ended]
     simplifier.case = reduced
-    needs = Needs() if stopped else measured_needs(simplifier)
+    needs = Needs() if stopped else runner.after("needs", measured_needs, Needs(), simplifier)
     reduced = replace(reduced, rate=runner.rate, needs=tuple(needs.sentences))
     reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
     finished = not stopped
     shutil.rmtree(folder.nearest, ignore_errors=True)
     wrong_ops: tuple[tuple[str, str], ...] = ()
     others: list[OtherFailure] = []
-    errors: list[str] = []
-    with _for_the_report(errors):
+    with contextlib.suppress(KeyboardInterrupt), runner.going_on("nearest and wrong ops"):
         if charged is not None and {node.name for node in reduced.graph.ops} < searched:
             charged = charge(runner, case, reduced)
         if finished and not needs.interrupted:
             if simplifier.finished and (passing := nearest(simplifier, needs)) is not None:
                 save_reduced(runner, passing, folder.nearest)
             wrong_ops = _wrong_ops(runner, case, reduced, time.monotonic() - started)
-    with _for_the_report(errors):
+    with contextlib.suppress(KeyboardInterrupt), runner.going_on("other failures"):
         others = save_others(runner, folder, len(reduced.graph.ops))
     untold = sum(runner.untold.values(), Counter[Verdict]())
     is_proved = ended is search.Ending.PROVED and not known.skipped
@@ -183,7 +184,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         unrecorded=runner.unrecorded,
         notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(runner.faults)),
         hidden=hidden_by_others(runner.verdicts),
-        errors=tuple(errors),
+        errors=tuple(runner.left_out.values()),
     )
     return summary, finished
 
@@ -206,26 +207,13 @@ def _with_parameters(runner: ProbeRunner, case: Case, reduced: Case) -> tuple[Ca
     return whole, changed
 
 
-@contextlib.contextmanager
-def _for_the_report(errors: list[str]) -> Iterator[None]:
-    """Let an interrupt, or an error of this tool, end no more than the block: what it finds is only for the report."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        pass
-    except Exception as error:
-        if machine_failure(error) is not None:
-            raise
-        errors.append(traceback.format_exc())
-
-
 def _best_so_far(runner: ProbeRunner, best: Case, folder: RunFolder, trace: str) -> Summary:
     """Write the smallest Case that was seen to fail, after an error of this tool; return a summary without its time."""
     best = save_reduced(runner, with_forms(runner, replace(best, rate=runner.rate)), folder.minimal)
     shutil.rmtree(folder.nearest, ignore_errors=True)
     probes, why = by_verdict(runner.counts + runner.journal.known.counts), said_of_trace(trace)
-    ops = len(best.graph.ops)
-    return Summary(ops, ops, len(best.inputs), best.elements, probes, False, why, 0.0, errors=(trace,))
+    ops, errors = len(best.graph.ops), (*runner.left_out.values(), trace)
+    return Summary(ops, ops, len(best.inputs), best.elements, probes, False, why, 0.0, errors=errors)
 
 
 def _start(runner: ProbeRunner) -> Case:
@@ -259,9 +247,9 @@ def _beyond_ops(
         reduced, result = confirmed(runner, budget, reduced, result)
     ended = result.ended
     if ended is search.Ending.PROVED and settings.wants("bodies"):
-        reduced, ended = reduce_bodies(runner, reduced, budget)
+        reduced, ended = runner.after("bodies", reduce_bodies, (reduced, ended), runner, reduced, budget)
     if ended is search.Ending.PROVED and settings.wants("parts"):
-        reduced, ended = reduce_parts(runner, reduced, budget)
+        reduced, ended = runner.after("parts", reduce_parts, (reduced, ended), runner, reduced, budget)
     return reduced, ended
 
 
@@ -273,7 +261,7 @@ def _with_simple_calls(runner: ProbeRunner, case: Case, budget: search.Budget, s
     reducer, seemed_certain = EarlierCallsReducer(runner, case, budget), runner.repeats == 1
     try:
         if not stopped:
-            reducer.simplify()
+            runner.after("earlier calls", reducer.simplify, None)
         if reducer.case != case and seemed_certain and misjudged(runner, reducer.case, again=True):
             reducer.case = last_certain(runner, [case]) or reducer.case
     except KeyboardInterrupt:

@@ -21,7 +21,7 @@ from minifier.reduction.passes.table import DATA, SIMPLIFICATIONS
 from minifier.reduction.probe.evaluate import look_at_inputs, run_eagerly
 from minifier.reduction.probe.verdicts import Judged
 from minifier.reduction.probe.without_backend import run_without_backend, runs
-from minifier.reduction.probe_runner import ProbeRunner, asked_again
+from minifier.reduction.probe_runner import ProbeRunner, Spent, asked_again
 from minifier.search import Budget
 
 Alternatives = Sequence[Edit]
@@ -33,20 +33,16 @@ _MIN_NEEDS_SECONDS = 15.0
 _MAX_NEEDS_RATIO = 0.3  # seconds of the measurement of needs for each second before
 
 
-class Spent(Exception):
-    """The budget is used up. The message is empty for the default budget, which no user has set."""
-
-
 @dataclass
 class Simplifier:
     """Simplifies a Case; each step is seen to keep the failure, and the graph runnable without a backend.
 
     `case` is the simplest Case so far. `accepted` has the Cases on the way to it, from the Case that showed the failure
     as surely as the whole graph: where the simplest one has become flaky, the last certain one is simplified in another
-    way. `ended` has for each pass `fixpoint` (none of its rows applies any more),
-    `unanswered` (but for rows that gave no answer), `unfinished` or `skipped`. `rejected` has (pass, row) pairs after
-    which the failure vanished; `passing_variants` has (pass, Case) pairs of these that pass. `open` has the pass of
-    each candidate that gave no answer, also when asked again.
+    way. `ended` has for each pass `fixpoint` (none of its rows applies any more), `unanswered` (but for rows that gave
+    no answer), `unfinished` or `skipped` (not wanted, or ended by an error of its own). `rejected` has (pass, row)
+    pairs after which the failure vanished; `passing_variants` has (pass, Case) pairs of these that pass. `open` has the
+    pass of each candidate that gave no answer, also when asked again.
 
     Without a user's budget, its probes may take twice the time of the search's, as far as the `seconds` of the whole
     reduction go, and at least a minute. If compiling is slow, nobody wants to wait for the last literal. Several
@@ -90,19 +86,21 @@ class Simplifier:
                 self.case, self.accepted = searched, [*before]
                 self._answers.forget(self._answers.unconfirmed)
                 self._run_passes()
-            self.ended |= {each.name: "fixpoint" for each in self.passes}
+            self.ended = dict.fromkeys(self.ended, "skipped") | {each.name: "fixpoint" for each in self.passes}
             self.ended |= dict.fromkeys(self.open.values(), "unanswered")
         except Spent as spent:
             self.stopped = str(spent)
         return self.case
 
     def _run_passes(self) -> None:
-        self._try_at_once()
+        with self.runner.going_on("all at once"):
+            self._try_at_once()
         while True:
             before, self.open, self._open_cases = self.case, {}, {}
             self.rejected, self.passing_variants = [], []
             for each in self.passes:
-                self._run_pass(each)
+                with self.runner.going_on(each.name):
+                    self._run_pass(each)
             if self.case == before and not self._answer_now():
                 break
 
@@ -199,8 +197,8 @@ class Simplifier:
 
     @property
     def passes(self) -> list[Pass]:
-        """The wanted passes, in the order they run."""
-        return [each for each in self._all_passes if self.wants(each.name)]
+        """The wanted passes, in the order they run, but for those that an error of their own has ended."""
+        return [each for each in self._all_passes if self.wants(each.name) and each.name not in self.runner.left_out]
 
     @property
     def _all_passes(self) -> tuple[Pass, ...]:

@@ -14,6 +14,7 @@ from minifier.data.case.ops import atoms, with_ops
 from minifier.data.failure import Verdict
 from minifier.data.settings import Settings
 from minifier.reduction.op_search import OpSearchAdapter, reduce_bodies
+from minifier.reduction.passes.table import DATA
 from minifier.reduction.probe.evaluate import run_eagerly
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.simplify import Simplifier
@@ -65,7 +66,7 @@ def _simplify(simplifier: Simplifier, stopped: str) -> str:
     except KeyboardInterrupt:
         stopped = stopped or "interrupted after the ops were proved, before all else was simplified"
     if not simplifier.finished:
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt), simplifier.runner.going_on(DATA[0]):
             simplifier.without_data()
     return stopped
 
@@ -76,7 +77,7 @@ def _proved_again(simplifier: Simplifier, budget: search.Budget) -> tuple[Case, 
     with contextlib.suppress(KeyboardInterrupt):
         case, ended = proved_again(runner, case, simplifier.known, budget)
         if ended is search.Ending.PROVED and simplifier.wants("bodies"):
-            case, ended = reduce_bodies(runner, case, budget)
+            case, ended = runner.after("bodies", reduce_bodies, (case, ended), runner, case, budget)
     return case, ended
 
 

@@ -59,8 +59,9 @@ def own_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 @pytest.fixture
-def make_lab(folder: Path) -> Callable[..., tuple[ProbeRunner, FakeProber]]:
+def make_lab(folder: Path) -> Iterator[Callable[..., tuple[ProbeRunner, FakeProber]]]:
     """`make_lab(case, fault, workers=1, interrupt_at=None, **settings)`: a lab whose probes a fake prober answers."""
+    labs: list[ProbeRunner] = []
 
     def make(
         case: Case, fault: Fault, workers: int = 1, interrupt_at: int | None = None, **settings: object
@@ -70,9 +71,11 @@ def make_lab(folder: Path) -> Callable[..., tuple[ProbeRunner, FakeProber]]:
         out.mkdir()
         prepared = PreparedCase(case, StoredTensors(case.tensors))
         lab = ProbeRunner(prepared, out, workers=workers, prober=prober, run_jobs=run_here, **settings)
+        labs.append(lab)
         return lab, prober
 
-    return make
+    yield make
+    assert not any(lab.left_out for lab in labs), [lab.left_out for lab in labs]
 
 
 class Reduced:
@@ -94,7 +97,7 @@ class Reduced:
 @pytest.fixture
 def reduce(folder: Path) -> Callable[..., Reduced]:
     """`reduce(case, fault, workers=1, ...)`: the whole stage, `fault=None` for the Case's real backend;
-    `reduce.probers` has the probers of all calls."""
+    `reduce.probers` has the probers of all calls. Without `slips`, no step may end with an error of the tool."""
     made: list[Path] = []
     probers: list[FakeProber] = []
 
@@ -106,6 +109,7 @@ def reduce(folder: Path) -> Callable[..., Reduced]:
         interrupt: type[BaseException] = KeyboardInterrupt,
         out: Path | None = None,
         doubtful: bool = False,
+        slips: bool = False,
         **settings: object,
     ) -> Reduced:
         source = folder / f"case-{len(made)}"
@@ -127,6 +131,7 @@ def reduce(folder: Path) -> Callable[..., Reduced]:
             elsewhere=elsewhere,
             run_jobs=run_here,
         )
+        assert slips or interrupt is not KeyboardInterrupt or not summary.errors, summary.errors
         return Reduced(summary, out, probers[-1])
 
     run.probers = probers  # type: ignore[attr-defined]

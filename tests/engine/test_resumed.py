@@ -14,6 +14,8 @@ from minifier.data.failure import Verdict
 from minifier.data.settings import Settings
 from minifier.errors import NoRepro
 from minifier.reduction.journal import BEGUN, Entry, Journal, Keys
+from minifier.reduction.passes.edits import Pass, row
+from minifier.reduction.passes.table import SIMPLIFICATIONS
 from minifier.reduction.probe.prepared_case import PreparedCase
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.torch_side.fx.tensors import StoredTensors
@@ -86,7 +88,7 @@ class Slip(Exception):
     """An error of the tool itself."""
 
 
-@pytest.mark.parametrize("at", [2, 8, 14, 20])
+@pytest.mark.parametrize("at", [2, 8])
 def test_an_error_of_the_tool_leaves_the_best_so_far(reduce, whole, at):
     assert at < probes_of(whole)
     done = reduce(CASE, fault, interrupt_at=at, interrupt=Slip)
@@ -100,14 +102,33 @@ def test_an_error_of_the_tool_before_the_failure_was_seen_is_raised(reduce):
         reduce(CASE, fault, interrupt_at=0, interrupt=Slip)
 
 
-@pytest.mark.parametrize("step", ["nearest", "save_others", "find_wrong_ops"])
-def test_an_error_of_a_step_for_the_report_costs_the_step(reduce, whole, monkeypatch, step):
-    def slips(*_arguments):
-        raise Slip
+def slips(*_arguments):
+    raise Slip
 
-    monkeypatch.setattr(f"minifier.reduction.reduce_case.{step}", slips)
-    case = CASE if step != "find_wrong_ops" else chain("cos", "tanh", failing=differs())
-    done = reduce(case, fault if case is CASE else when(has("tanh"), differs()))
+
+@pytest.mark.parametrize("rows", [slips, lambda _case: [row("a row", slips)]], ids=["rows", "an edit"])
+def test_a_pass_that_raises_is_left_out_and_the_others_go_on(reduce, whole, monkeypatch, rows):
+    passes = (*SIMPLIFICATIONS[:3], Pass("faulty", "", rows), *SIMPLIFICATIONS[3:])
+    monkeypatch.setattr("minifier.reduction.simplify.SIMPLIFICATIONS", passes)
+    done = reduce(CASE, fault, slips=True)
+    assert done.case.graph == whole.case.graph and done.case.inputs == whole.case.inputs
+    assert done.summary.passes == {**whole.summary.passes, "faulty": "skipped"}
+    assert done.summary.needs == whole.summary.needs and done.nearest.graph == whole.nearest.graph
+    assert done.summary.one_minimal and not done.summary.stopped_because
+    assert all("Slip" in each for each in done.summary.errors) and done.summary.errors
+
+
+STEPS = ("nearest", "save_others", "without_wrappers", "reduce_bodies", "measured_needs")
+STEPS_OF_RESULTS = ("reduce_case.find_wrong_ops", "reduce_case.at_guilty_ops", "check.begins_at")
+
+
+@pytest.mark.parametrize("step", [*(f"reduce_case.{step}" for step in STEPS), *STEPS_OF_RESULTS])
+def test_an_error_of_a_step_that_is_not_needed_costs_the_step(reduce, monkeypatch, step):
+    monkeypatch.setattr(f"minifier.reduction.{step}", slips)
+    is_of_results = step in STEPS_OF_RESULTS
+    case, needed = (chain("cos", "tanh", failing=differs()), {"tanh"}) if is_of_results else (CASE, NEEDED)
+    done = reduce(case, when(has("tanh"), differs()) if is_of_results else fault, slips=True)
+    assert set(names(done.case)) == needed
     assert done.summary.one_minimal and not done.summary.stopped_because and len(done.summary.errors) == 1
 
 

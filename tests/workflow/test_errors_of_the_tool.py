@@ -59,6 +59,7 @@ def test_a_changed_case_stays_if_it_could_be_reduced(attempt, monkeypatch):
 
 
 PHASES = {
+    "hints": ("minifier.capturing.graph_record.hints", "reduced"),
     "check": ("minifier.reduction.reduce_case.check", "stopped"),
     "op search": ("minifier.reduction.reduce_case.reduce_ops", "stopped"),
     "verify": ("minifier.flow.repro_search.verify", "reduced"),
