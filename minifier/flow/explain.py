@@ -18,7 +18,7 @@ from minifier.errors import LimitReached, NoRepro, StoppedEarly, UsageError
 from minifier.flow.attempt import Attempt, ReproResult, Run
 from minifier.flow.controls import DECOMPOSES, part_ahead_of_backend, with_control
 from minifier.flow.folders import asked_there
-from minifier.flow.reduce_in_child import in_child
+from minifier.flow.reduce_in_child import in_child, with_threads
 from minifier.flow.repro_search import search_for, stopped_if_interrupted
 from minifier.process.progress import Phase, Progress
 from minifier.reduction.changes import Change, changes_of
@@ -71,13 +71,16 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
     asked = with_control(case, summary.failing_control) if summary.failing_control else case
     seconds = seconds or max(_MIN_SECONDS, summary.seconds)
     try:
-        explanation = in_child(
+        explanation = with_threads(
             attempt,
-            attempt.folder.path,
-            Explanation,
-            lambda pipe: explain(asked, run.settings, seconds, artifacts, pipe.show),
-            Progress(Phase.EXPLAINING),
-            "interrupted: asking no more; press Ctrl-C again to stop at once",
+            lambda in_each_probe: in_child(
+                attempt,
+                attempt.folder.path,
+                Explanation,
+                lambda pipe: explain(asked, run.settings, seconds, artifacts, pipe.show, in_each_probe),
+                Progress(Phase.EXPLAINING),
+                "interrupted: asking no more; press Ctrl-C again to stop at once",
+            ),
         )
     except (KeyboardInterrupt, NoRepro, StoppedEarly, LimitReached) as error:  # the results so far are to be reported
         run.ui.say(f"not known what is at fault: {error or 'interrupted'}")

@@ -77,24 +77,17 @@ def reduce_in_child(
     Raises the errors of `reduce_case`, StoppedEarly for an interrupt before there is a result, and NoRepro if the child
     dies, for example in an import of the user's modules.
     """
-    run, backend = attempt.run, attempt.case.backend.expression
-    in_each_probe = backend in run.with_threads
-    task = ReductionTask(case, out, settings or run.settings, in_each_probe, doubtful)
+    run = attempt.run
 
-    def work(channel: ProgressPipe) -> Summary:
-        return reduce_case(task, channel.show, elsewhere=_elsewhere(attempt, case, channel))
+    def reduced(in_each_probe: bool) -> Summary:
+        task = ReductionTask(case, out, settings or run.settings, in_each_probe, doubtful)
 
-    try:
-        summary = in_child(attempt, out, Summary, work)
-    except StartsThreads:
-        if in_each_probe:
-            raise
-        run.with_threads.add(backend)
-        run.ui.say(
-            "importing the backend starts threads or a device, and forked processes do not have them: each probe now "
-            "imports it, which is slower"
-        )
-        return reduce_in_child(attempt, case, out, settings, doubtful=doubtful)
+        def work(channel: ProgressPipe) -> Summary:
+            return reduce_case(task, channel.show, elsewhere=_elsewhere(attempt, case, channel))
+
+        return in_child(attempt, out, Summary, work)
+
+    summary = with_threads(attempt, reduced)
     run.errors.extend(summary.errors)
     minimal = load(RunFolder(out).minimal)
     kept = _with_variables_of_import(attempt, case, minimal)
@@ -104,6 +97,22 @@ def reduce_in_child(
         run.ui.detail(f"the backend needs {', '.join(names)} in its environment when it is imported")
         summary = replace(summary, needs=(*summary.needs, *(f"environment: {name}" for name in names)))
     return Reduced(summary, load(RunFolder(out).minimal), case)
+
+
+def with_threads(attempt: Attempt, work: Callable[[bool], _Result]) -> _Result:
+    """Return the result of `work(in_each_probe)`; again, with an import of the backend in each probe, if forks lack
+    threads that the import starts. Later work of the run begins with that."""
+    run, backend = attempt.run, attempt.case.backend.expression
+    if backend not in run.with_threads:
+        try:
+            return work(False)
+        except StartsThreads:
+            run.with_threads.add(backend)
+            run.ui.say(
+                "importing the backend starts threads or a device, and forked processes do not have them: each probe "
+                "now imports it, which is slower"
+            )
+    return work(True)
 
 
 def _with_variables_of_import(attempt: Attempt, whole: Case, minimal: Case) -> Case:

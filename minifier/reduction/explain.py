@@ -34,7 +34,7 @@ from minifier.reduction.changes import changes_of
 from minifier.reduction.passes.state import without_config
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed, tell
 from minifier.reduction.probe.evaluate import evaluate
-from minifier.reduction.probe.prepared_case import PreparedCase, imported_backend, prepare_case
+from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads, imported_backend, prepare_case
 from minifier.reduction.probe.verdicts import Judged, LocalProber
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.summary import FAILS
@@ -151,14 +151,21 @@ def with_setting(case: Case, setting: Setting) -> Case:
 
 
 def explain(
-    case: Case, settings: Settings, seconds: float, artifacts: Path, show: Callable[[Progress], None]
+    case: Case,
+    settings: Settings,
+    seconds: float,
+    artifacts: Path,
+    show: Callable[[Progress], None],
+    imports_in_child: bool = False,
 ) -> Explanation:
     """Probe the Case with one change after the other, for as many seconds; in a child made for it.
 
     What the compiler makes of the Case is written into the folder `artifacts`. Without an answer, if the whole Case
-    does not show its failure here.
+    does not show its failure here. Raises StartsThreads if it may need `imports_in_child` for that: each probe then
+    imports the backend.
     """
-    return _Explainer(case, settings, time.monotonic() + seconds, artifacts, show).explanation()
+    prepared = prepare_case(case, imports_in_child)
+    return _Explainer(prepared, settings, time.monotonic() + seconds, artifacts, show).explanation()
 
 
 def _without_lines(case: Case) -> Case:
@@ -197,11 +204,11 @@ class _LimitedProber(LocalProber):
             (self.dumps / f"{name}.py").write_text(text, encoding="utf-8")
 
     def _prepared_for(self, case: Case) -> PreparedCase:
-        """Return what is prepared, with this Case's backend if its source is another; in the child."""
+        """Return what is prepared; with this Case's backend and definitions, if these are others; in the child."""
         prepared, whole = self.prepared, self.prepared.case
         if (case.backend.expression, case.definitions) == (whole.backend.expression, whole.definitions):
             return prepared
-        return replace(prepared, _backend=imported_backend(case.backend, case.definitions))
+        return replace(prepared, _backend=imported_backend(case.backend, case.definitions), _whole=None)
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         """Return how each candidate ended; stages after `until` may be left out."""
@@ -243,15 +250,14 @@ class _LimitedProber(LocalProber):
 class _Explainer:
     def __init__(
         self,
-        case: Case,
+        prepared: PreparedCase,
         settings: Settings,
         deadline: float,
         artifacts: Path,
         show: Callable[[Progress], None],
     ) -> None:
-        self.case, self.deadline, self.artifacts, self.show = case, deadline, artifacts, show
+        self.case, self.deadline, self.artifacts, self.show = prepared.case, deadline, artifacts, show
         self.folder = Path(tempfile.mkdtemp(prefix="minify-"))
-        prepared = prepare_case(case)
         self.runner = ProbeRunner(
             prepared, self.folder, settings.match, settings.match_log, settings.timeout, settings.memory, grows=False
         )
@@ -265,6 +271,8 @@ class _Explainer:
         artifacts: tuple[str, ...] = ()
         try:
             (verdict,) = self._asked([_UNCHANGED], [self.case])
+            if verdict is not Verdict.SAME and self.prober.prepared.has_threads:
+                raise StartsThreads(self.case.backend.name)
             applied = self.prober.applied
             for group in changes_of(self.case) if verdict is Verdict.SAME else ():
                 lines = (each.line for each in group if self._asked([each.line], [each.case]) == [Verdict.PASS])

@@ -6,6 +6,7 @@ from vocabulary import in_child
 from minifier.data.case.store import load
 from minifier.data.settings import Settings
 from minifier.flow.first_failure import how_it_fails
+from minifier.reduction.explain import explain
 from minifier.reduction.probe.prepared_case import StartsThreads
 
 pytestmark = pytest.mark.timeout(150)
@@ -181,3 +182,21 @@ def test_no_call_is_repeated_in_a_fork_without_its_backends_threads(bureau):
 
     assert in_child(lambda: repeated(False), bureau.folder) is None
     assert in_child(lambda: repeated(True), bureau.folder).message == "no lowering for tanh"
+
+
+def test_a_program_is_explained_by_processes_with_the_threads_of_its_backend(bureau):
+    with_option = QUEUE.replace("inputs):", "inputs, options=None):").replace(
+        "if answers.get()", "if answers.get() and options"
+    )
+    (bureau.folder / "lower.py").write_text(with_option)
+    bureau.capture("import torch\nimport lower\n" + CALL.format("lower.refuse, options={'level': 2}"))
+
+    def changes(timeout, late):
+        case, artifacts = load(bureau.graphs / "1"), bureau.folder / "artifacts"
+        try:
+            return explain(case, Settings(timeout=timeout), 60.0, artifacts, lambda _: None, late).changes
+        except StartsThreads:
+            return None
+
+    assert in_child(lambda: changes(2, late=False), bureau.folder) is None
+    assert in_child(lambda: changes(20, late=True), bureau.folder) == ('without options={"level": 2}',)

@@ -1,11 +1,14 @@
 """What has no readable form is refused, with the node and the thing by name."""
 
+import sys
+
 import pytest
 import torch
 
 from minifier.errors import CannotSave
 from minifier.torch_side.fx.arguments import path_of, resolve
 from minifier.torch_side.fx.graphs import read_graph
+from minifier.torch_side.fx.script_objects import define
 from minifier.torch_side.fx.tensors import TensorFile
 
 
@@ -34,6 +37,13 @@ in_main.__module__ = "__main__"
 
 def test_a_function_of_the_script():
     assert "in_main, which the failing script holds under no name of its own" in refused(graph_calling(in_main))
+
+
+def test_a_function_of_definitions_that_are_run_again_is_the_new_one(monkeypatch):
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    for number in (1, 2):
+        define(f"def chosen(): return {number}")
+        assert resolve("__main__:chosen")() == number
 
 
 def test_a_lambda_and_a_closure():

@@ -153,13 +153,18 @@ _PUBLIC: tuple[tuple[str, ModuleType | type], ...] = (
 )
 
 
-@functools.cache
 def resolve(path: str) -> Any:
-    """Return the object at `module.name` or `module:qualname`. Raises ImportError or AttributeError."""
+    """Return the object at `module.name` or `module:qualname`. Raises ImportError or AttributeError.
+
+    A name of the script is read anew: its definitions may have been run again, changed."""
+    module, _, rest = path.partition(":")
+    return evaluated(rest) if module == SCRIPT and rest else _imported(path)
+
+
+@functools.cache
+def _imported(path: str) -> Any:
     if ":" in path:
         module, _, rest = path.partition(":")
-        if module == SCRIPT:
-            return evaluated(rest)
         root: Any = importlib.import_module(module)
         return functools.reduce(getattr, rest.split("."), root)
     parts = path.split(".")
