@@ -242,3 +242,5 @@ CACHES_OF_GRAPHS = (  # folders in inductor's cache
     _text("torch._inductor.codecache", "fxgraph"),
 )
 ENTRY_POINTS = _text("torch._dynamo.backends.registry", "torch_dynamo_backends")  # the group of backends
+# Begins Dynamo's path of a module with the variable of its model: `L['self']`, `G['models'][0]`, a closure's variable.
+VARIABLE_OF_MODEL = re.compile(r"^[LG]\['\w+'\](\[[^]]*\]|\.__closure__\[\d+\]\.cell_contents)*\.?")

@@ -17,6 +17,7 @@ from minifier.data.torch_names import (
     LAUNCH,
     LEAVE_LEVEL,
     MODULES_OF_TRANSFORMS,
+    VARIABLE_OF_MODEL,
 )
 
 UNKNOWN, NOTHING = Opaque("unknown"), Opaque("nothing")
@@ -61,14 +62,14 @@ class Node:
 
     @property
     def module(self) -> tuple[str, str]:
-        """The innermost of the user's modules around the op: its class, and its path in the compiled module.
+        """The innermost of the user's modules around the op: its class, and its path from the variable of the model.
 
-        ("", "") outside of modules; the path of the compiled module itself is "".
+        ("", "") outside of modules; the path of the variable's own module is "".
         """
         if not self.modules:
             return "", ""
-        (_, root, _), (_, path, class_path) = self.modules[0], self.modules[-1]
-        return class_path.replace(":", ".").rpartition(".")[2], path.removeprefix(root).lstrip(".")
+        _, path, class_path = self.modules[-1]
+        return class_path.replace(":", ".").rpartition(".")[2], VARIABLE_OF_MODEL.sub("", path)
 
     @property
     def short_target(self) -> str:
