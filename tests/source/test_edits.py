@@ -181,6 +181,15 @@ def test_the_backend_stays(text):
     assert all("my" in code for code in codes) and (codes or "fullgraph" not in text)
 
 
+@pytest.mark.parametrize(
+    ("imported", "goes"),
+    [("import re as c", True), ("import torch as c", False), ("from torch import compiler as c", False)],
+)
+def test_only_torchs_compile_keeps_its_function(imported, goes):
+    codes = edited(f"{imported}\nx = c.compile(f(y), z)\n", "elements", "operands")
+    assert any("compile(z)" in code for code in codes) == any("x = f(y)" in code for code in codes) == goes
+
+
 def test_a_parameter_that_names_the_backend_stays():
     text = 'def compile(fn, backend="inductor"):\n    return torch.compile(fn, backend=backend)\ncompile(g, "my")\n'
     assert all('"my"' in code for code in edited(text, "parameters"))

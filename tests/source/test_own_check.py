@@ -47,6 +47,9 @@ CALL = "check(fast(x), model(x), 0.5)\n"
 FAIL = "def fail(why):\n    raise ValueError(why)\nif not torch.equal(fast(x), model(x)):\n    fail('wrong')\n"
 EXIT = "import sys\ntry:\n    assert_close(fast(x), model(x), atol=0.1)\nexcept AssertionError:\n    sys.exit(3)\n"
 LOOP = "for a, b in zip(fast(x), model(x)):\n    assert torch.allclose(a, b, rtol=0.1)\n"
+HANDED = (
+    "def of(f):\n    with torch.no_grad():\n        return f(x)\nassert torch.allclose(of(fast), of(model), rtol=0.1)\n"
+)
 IN_PLACE = "out = fast(x)\nout.mul_(0.5)\nassert (out - model(x)).abs().max() < 0.1\n"
 
 
@@ -64,6 +67,7 @@ IN_PLACE = "out = fast(x)\nout.mul_(0.5)\nassert (out - model(x)).abs().max() < 
         (EXIT, None, EXIT.replace("model(x)", "torch.tanh(x)")),
         (LOOP, None, "assert torch.allclose(fast(x), model(x), rtol=0.1)\n"),
         (IN_PLACE, None, IN_PLACE.replace("model(x)", "torch.tanh(x)")),
+        (HANDED, None, "assert torch.allclose(fast(x), torch.tanh(x), rtol=0.1)\n"),
     ],
 )
 def test_the_check_may_be_written_in_another_way(check, line, candidate):
@@ -103,7 +107,16 @@ def test_another_check_of_the_script_may_not_fail():
     assert condition.holds(run_of(HEAD + both, 11)) and not condition.holds(run_of(HEAD + both, 12))
 
 
-@pytest.mark.parametrize("check", ["raise ValueError('no')\n", "assert x.sum() == 3\n", "print(fast(x) + 1)\n"])
+@pytest.mark.parametrize(
+    "check",
+    [
+        "raise ValueError('no')\n",
+        "assert x.sum() == 3\n",
+        "print(fast(x) + 1)\n",
+        "import re\nword = re.compile('a')\nassert word.match('b')\n",
+        "assert eval(compile('x is None', 'x', 'eval'))\n",
+    ],
+)
 def test_what_does_not_check_compiled_code_is_no_check(check):
     assert not check_in(check).applies
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -218,6 +219,12 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
                 yield _root(target), ast.Tuple([target, node.value])
 
 
+def of_pythons_library(tree: ast.Module) -> frozenset[str]:
+    """Return the names that imports bind to Python's own library, where `re.compile` is no torch.compile."""
+    bound = [(name, value.path) for node in ast.walk(tree) for name, value in bindings(node) if isinstance(value, Path)]
+    return frozenset(name for name, path in bound if path.partition(".")[0] in sys.stdlib_module_names)
+
+
 def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.AST]]:
     if isinstance(target, ast.Name):
         yield target.id, value
@@ -247,6 +254,10 @@ class Anything(ast.expr):
     def __init__(self, is_compiled: bool) -> None:
         super().__init__()
         self.is_compiled = is_compiled
+
+
+class Compiled(Anything):
+    """Stands for what torch.compile returns: a function that gets it calls it."""
 
 
 class Several(ast.expr):
@@ -295,7 +306,7 @@ class Values:
     """Computes the normal form of expressions of a module."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self.tree = tree
+        self.tree, self._foreign = tree, of_pythons_library(tree)
         self.parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         self._calls: dict[str, list[ast.Call]] = {}
         self._bound: dict[Scope, dict[str, list[ast.AST]]] = {}
@@ -411,6 +422,8 @@ class Values:
         function = node.func
         if isinstance(function, ast.Attribute):
             of = self._value(function.value, scope, bound)
+            if isinstance(of, Path) and function.attr in _COMPILING and of.path.startswith("torch"):
+                return Compiled(is_compiled=True)
             if not isinstance(of, Path) and not hasattr(torch.Tensor, function.attr):  # no method of a value
                 return Anything(self._compiles(function))
             value = self._with_values(node, scope, bound)
@@ -428,9 +441,9 @@ class Values:
         self, node: ast.Call, definitions: Sequence[ast.AST], scope: Scope, bound: Mapping[str, ast.expr]
     ) -> ast.expr:
         """Return the result of a function of the script: what it computes from the results of compiled code."""
-        if self._compiles(node.func):
-            return Anything(is_compiled=True)
         arguments = [self._value(each, scope, bound) for each in (*node.args, *(each.value for each in node.keywords))]
+        if self._compiles(node.func) or any(isinstance(each, Compiled) for each in arguments):
+            return Anything(is_compiled=True)
         self._left -= 1
         if self._left < 0 or not any(map(is_compiled, arguments)):
             return Anything(is_compiled=False)
@@ -445,7 +458,13 @@ class Values:
 
     def _compiles(self, node: ast.AST) -> bool:
         """Whether the node, or what its names stand for, mentions a function that compiles."""
-        return not self._compiling_names.isdisjoint(_names_in(node))
+        return not self._compiling_names.isdisjoint(self._names_in(node))
+
+    def _names_in(self, node: ast.AST) -> set[str]:
+        parts = (
+            p for p in ast.walk(node) if isinstance(p, (ast.Name, ast.Attribute)) and _root(p) not in self._foreign
+        )
+        return {p.id if isinstance(p, ast.Name) else p.attr for p in parts}
 
     @functools.cached_property
     def _compiling_names(self) -> set[str]:
@@ -453,16 +472,11 @@ class Values:
         read: dict[str, set[str]] = {}
         for bound in self._bound.values():
             for name, values in bound.items():
-                read.setdefault(name, set()).update(*map(_names_in, values))
+                read.setdefault(name, set()).update(*map(self._names_in, values))
         found = set(_COMPILING)
         while more := {name for name, names in read.items() if names & found} - found:
             found |= more
         return found
-
-
-def _names_in(node: ast.AST) -> set[str]:
-    parts = ast.walk(node)
-    return {p.id if isinstance(p, ast.Name) else p.attr for p in parts if isinstance(p, (ast.Name, ast.Attribute))}
 
 
 def _makes_data(call: ast.expr) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterator
 
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.capturing.slicing.module_statements import bound_by, dotted
+from minifier.capturing.slicing.module_statements import bound_by, dotted, root
+from minifier.repro.source.own_check import of_pythons_library
 from minifier.repro.source.patches import Changes, Edited, applied, replaced
 
 _IN_PARENTHESES = m.OneOf(*(each(lpar=[m.AtLeastN(n=1)]) for each in (m.BinaryOperation, m.Call, m.Name, m.Attribute)))
@@ -35,10 +37,12 @@ def _items(iterated: cst.BaseExpression) -> list[cst.BaseExpression]:
     return [cst.Integer("0")] if m.matches(iterated, m.Call(func=m.Name("range"))) else []
 
 
-def _operands(node: cst.CSTNode, modules: Collection[str]) -> Iterator[cst.BaseExpression]:
+def _operands(
+    node: cst.CSTNode, modules: Collection[str], compiling: Collection[cst.CSTNode]
+) -> Iterator[cst.BaseExpression]:
     """Yield the subexpressions that may replace an expression."""
     if isinstance(node, cst.Call):
-        if is_compiling(node) or is_compiling(node.func):  # without it nothing would be compiled
+        if node in compiling or node.func in compiling:  # without it nothing would be compiled
             return
         if m.matches(node.func, m.Attribute(value=m.Call(func=m.Name("super")))):
             return
@@ -116,25 +120,13 @@ def _goes_on(params: cst.Parameters) -> bool:
     return bool(params.kwonly_params or params.star_kwarg) or isinstance(params.star_arg, cst.Param)
 
 
-def is_compiling(node: cst.CSTNode) -> bool:
-    """Return whether the expression is a call of torch.compile, or another call with `backend=`."""
-    if not isinstance(node, cst.Call):
-        return False
-    return m.matches(node.func, m.Attribute(attr=m.Name("compile"))) or any(map(names_backend, node.args))
-
-
-def is_compiled(node: cst.CSTNode, number: int) -> bool:
-    """Return whether this argument is what a call compiles."""
-    return number == 0 and is_compiling(node) and isinstance(node, cst.Call) and not names_backend(node.args[0])
-
-
-def _without(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _without(node: cst.CSTNode, compiled: Collection[cst.CSTNode]) -> Iterator[cst.CSTNode]:
     """Yield the node without a child, for each child that can be left out."""
     for name in ("decorators", "args", "bases", "keywords", "elements", "names", "items", "slice"):
         children = getattr(node, name, None)
         if isinstance(children, (list, tuple)):
             for i in range(len(children)):
-                if names_backend(children[i]) or is_compiled(node, i):  # it would compile otherwise, or nothing
+                if names_backend(children[i]) or children[i] in compiled:  # it would compile otherwise, or nothing
                     continue
                 rest = [*children[:i], *children[i + 1 :]]
                 if rest and hasattr(rest[-1], "comma"):
@@ -188,15 +180,25 @@ class Nodes(cst.CSTVisitor):
     def __init__(self, module: cst.Module) -> None:
         self.nodes: list[cst.CSTNode] = []
         self.branches: set[int] = set()  # ids of `elif` nodes, which are not statements
+        self.compiling: set[cst.CSTNode] = set()  # calls of torch.compile, and others with `backend=`
+        self.compiled: set[cst.CSTNode] = set()  # the arguments that these compile
+        self._foreign = of_pythons_library(ast.parse(module.code))
         module.visit(self)
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if names_backend(node):  # the backend under test stays
             return False
         self.nodes.append(node)
+        if isinstance(node, cst.Call) and (self._is_compile(node.func) or any(map(names_backend, node.args))):
+            self.compiling.add(node)
+            self.compiled.update(arg for arg in node.args[:1] if not names_backend(arg))
         if isinstance(node, cst.If) and node.orelse is not None:
             self.branches.add(id(node.orelse))
         return True
+
+    def _is_compile(self, function: cst.BaseExpression) -> bool:
+        is_named = m.matches(function, m.Attribute(attr=m.Name("compile")))
+        return is_named and root(function) not in self._foreign
 
 
 def bodies(module: cst.Module) -> Iterator[Edited]:
@@ -210,10 +212,10 @@ def bodies(module: cst.Module) -> Iterator[Edited]:
 
 def operands(module: cst.Module) -> Iterator[Edited]:
     """An operand takes its expression's place, outer expressions first."""
-    modules, fixed = _modules(module), unpacked(module)
-    for node in Nodes(module).nodes:
+    modules, fixed, visitor = _modules(module), unpacked(module), Nodes(module)
+    for node in visitor.nodes:
         if not (node in fixed and isinstance(node, (cst.Tuple, cst.List))):
-            for operand in _operands(node, modules):
+            for operand in _operands(node, modules, visitor.compiling):
                 if _may_replace(operand, modules):
                     yield from replaced(module, node, operand)
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.Attribute):
@@ -227,9 +229,9 @@ def operands(module: cst.Module) -> Iterator[Edited]:
 
 def elements(module: cst.Module) -> Iterator[Edited]:
     """An argument, decorator, base, element, imported name, default, annotation or branch is left out."""
-    modules, fixed = _modules(module), unpacked(module)
-    for node in Nodes(module).nodes:
+    modules, fixed, visitor = _modules(module), unpacked(module), Nodes(module)
+    for node in visitor.nodes:
         needs_argument = isinstance(node, cst.Call) and len(node.args) == 1 and _is_of_module(node.func, modules)
         if not needs_argument and not (node in fixed and isinstance(node, (cst.Tuple, cst.List))):  # most likely
-            for rest in _without(node):
+            for rest in _without(node, visitor.compiled):
                 yield from replaced(module, node, rest)

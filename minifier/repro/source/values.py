@@ -15,8 +15,6 @@ from minifier.repro.source.run_facts import Tensor
 from minifier.repro.source.statement_edits import (
     Nodes,
     imported_names,
-    is_compiled,
-    is_compiling,
     names_backend,
     targets_in,
     unpacked,
@@ -161,11 +159,11 @@ def plain_values(located: Located) -> Iterator[Edited]:
 
 def _values(module: cst.Module) -> Iterator[cst.BaseExpression]:
     """Yield the computed values, and the variables that are an argument or assigned, outer ones first."""
-    bound = targets_in(module)
-    for node in Nodes(module).nodes:
+    bound, visitor = targets_in(module), Nodes(module)
+    for node in visitor.nodes:
         if isinstance(node, (cst.Arg, cst.Assign)) and isinstance(node.value, cst.Name):
             yield node.value
-        elif isinstance(node, _COMPUTED) and node not in bound and not is_compiling(getattr(node, "func", node)):
+        elif isinstance(node, _COMPUTED) and node not in bound and getattr(node, "func", None) not in visitor.compiling:
             yield node
 
 
@@ -185,10 +183,9 @@ def _ones(tensor: Tensor) -> cst.BaseExpression:
 
 def values_as_one(located: Located) -> Iterator[Edited]:
     """An argument, or an assigned value, becomes 1."""
-    module, fixed = located.module, unpacked(located.module)
-    nodes = Nodes(module).nodes
+    module, fixed, visitor = located.module, unpacked(located.module), Nodes(located.module)
+    nodes, compiled = visitor.nodes, visitor.compiled
     bases = {base for node in nodes if isinstance(node, cst.ClassDef) for base in node.bases}
-    compiled = {arg for node in nodes if isinstance(node, cst.Call) for arg in node.args[:1] if is_compiled(node, 0)}
     for node in nodes:
         if (
             isinstance(node, (cst.Arg, cst.Assign))
