@@ -16,7 +16,7 @@ from typing import Any
 from minifier.capturing.local_backend import LocalBackend, local_backend
 from minifier.capturing.object_source import first_name, from_own_attribute, importable, option, write_object
 from minifier.data.case import BackendReference, BackendSource
-from minifier.data.case.literals import SCRIPT, imports_of, string
+from minifier.data.case.literals import SCRIPT, imports_of, packages_imported, string
 from minifier.data.case.values import SourceExpression
 from minifier.errors import CannotSave
 from minifier.process.distributions import names_by_package
@@ -58,16 +58,16 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> tuple[BackendRe
             made_by="",
         )
     backend = replace(backend, mode=asked.mode, options=options, dynamic=asked.dynamic)
-    packages = _top_packages(backend.imports)
+    packages = packages_imported(*backend.imports)
     if not backend.distribution:
         distribution, version = _distribution(packages, asked)
         if distribution != "torch" or backend.reach is not BackendSource.DEFINED:  # whose parts torch puts together
             backend = replace(backend, distribution=distribution, version=version)
     if backend.reach is BackendSource.NONE:  # the script's own call may make it
         return backend, ""
-    option_packages = _top_packages(imports_of(options))
+    option_packages = packages_imported(*imports_of(options))
     if local is not None:
-        packages |= _top_packages(local.imports)
+        packages |= packages_imported(*local.imports)
     backend = replace(backend, folders=folders_of(packages | option_packages, ordinary_path))
     return backend, local.definitions if local is not None else ""
 
@@ -101,10 +101,6 @@ def _is_local(asked: AskedBackend) -> bool:
     except CannotSave:
         return True
     return False
-
-
-def _top_packages(import_lines: Iterable[str]) -> set[str]:
-    return {line.split()[1].partition(".")[0] for line in import_lines}
 
 
 def _by_registration(asked: AskedBackend) -> BackendReference | None:
@@ -277,7 +273,7 @@ def reads_of(import_lines: Collection[str]) -> tuple[tuple[str, ...], tuple[str,
 
     `import_lines` are the backend's. Without any, the script defines it: the code counts that torch has called.
     """
-    packages = {line.split()[1].partition(".")[0] for line in import_lines} or {SCRIPT}
+    packages = packages_imported(*import_lines) or {SCRIPT}
     variables, files = (
         tuple(name for name, readers in reads.items() if not packages.isdisjoint(readers))
         for reads in (_variables, _files)

@@ -33,7 +33,7 @@ from minifier.data.case import (
 from minifier.data.case.calls import as_called, called
 from minifier.data.case.expressions import reads_float
 from minifier.data.case.inputs import source_names
-from minifier.data.case.literals import SCRIPT, imports_of_config
+from minifier.data.case.literals import SCRIPT, imports_of_config, packages_imported
 from minifier.data.case.serial import pack
 from minifier.data.case.store import ATEN, TENSORS, load, save
 from minifier.data.case.switches import is_secret
@@ -136,8 +136,8 @@ class Record:
         assert self.graph is not None
         imports, defined = operator_imports(node.target for node in self.graph.ops)
         modules = {node.target.partition(":")[0] for node in self.graph.ops if ":" in node.target} - {SCRIPT}
-        modules |= {line.split()[1] for line in (*imports, *imports_of_config(self.state.config))}
         packages = {name.partition(".")[0] for name in modules}
+        packages |= packages_imported(*imports, *imports_of_config(self.state.config))
         script = Script(
             self.observer.script,
             path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.baseline.path),

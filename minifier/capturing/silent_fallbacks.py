@@ -16,6 +16,7 @@ import torch
 from minifier.capturing.backend_calls import BackendCall
 from minifier.capturing.captured import EventLog
 from minifier.data.case import BackendReference
+from minifier.data.case.literals import packages_imported
 from minifier.process.logs import CallWatch, LogLine
 from minifier.torch_side.torch_private import asked_backend, inductor_entry
 
@@ -37,8 +38,8 @@ class SilentFallback:
 
 def watch_of(compiler: Any, backend: BackendReference) -> CallWatch | None:
     """Return a watch for a call of the backend; None for torch's own backends."""
-    modules = [line.split()[1] for line in backend.imports] + [_module_of(compiler)]
-    packages = {module.partition(".")[0] for module in modules} - {"torch", "functools", ""}
+    packages = {*packages_imported(*backend.imports), _module_of(compiler).partition(".")[0]}
+    packages -= {"torch", "functools", ""}
     return CallWatch(packages, inductor_entry) if packages else None
 
 

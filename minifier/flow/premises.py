@@ -9,10 +9,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from importlib.machinery import PathFinder
 
 from minifier.capturing.read_run import CapturedCallAhead, read_calls_ahead, with_calls_ahead
-from minifier.capturing.slicing import with_definitions
+from minifier.capturing.slicing import folders_imported_from, with_definitions
 from minifier.capturing.slicing.cases import import_lines
 from minifier.data.case import Call, Case, Level, Ones
 from minifier.data.case.calls import called, paused
@@ -138,9 +137,7 @@ def _other_imports(attempt: Attempt) -> tuple[tuple[str, ...], ...]:
 
 
 def _with_imports(case: Case, lines: tuple[str, ...]) -> Case:
-    packages = [line.split()[1].partition(".")[0] for line in lines]
-    found = (f for name in packages for f in case.script.path if PathFinder.find_spec(name, [f]) is not None)
-    folders = tuple(dict.fromkeys((*case.backend.folders, *found)))
+    folders = tuple(dict.fromkeys((*case.backend.folders, *folders_imported_from("\n".join(lines), case.script.path))))
     return replace(case, backend=replace(case.backend, ahead=lines, folders=folders))
 
 

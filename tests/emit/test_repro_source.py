@@ -322,3 +322,21 @@ def test_the_footer_quotes_one_line_and_stays_a_comment(kind, tmp_path):
     error, versions = text.splitlines()[-2:]
     assert error.endswith("DEBUG acme: gave up") and torch.__version__ in versions and "no use" not in text
     ast.parse(text)
+
+
+def test_import_lines_of_several_modules_and_several_lines(tmp_path):
+    """As an object's `__minify__` may give them, and as formatters write them in a script."""
+    for name in ("acme", "acme_ops", "oddlib"):
+        (tmp_path / name).mkdir()
+    case = case_from("x: float32[2]\ny = torch.tanh(x)\nreturn y,")
+    backend = BackendReference(
+        "acme()", BackendSource.DEFINED, "wrapped(run)", ("import acme, acme_ops",), folders=(str(tmp_path),)
+    )
+    imports = "from oddlib import (\n    refuse,\n    run,\n)\nfrom oddlib import tanh  # by hand\n"
+    definitions = f"{imports}\n\ndef wrapped(backend):\n    return backend, refuse, tanh\n"
+    backend = replace(backend, names=("wrapped", "run"))
+    case = replace(case, backend=backend, definitions=definitions, state=State())
+    text = write_repro(case, Template.COMPILE_FUNCTION).text
+    imported = [ast.unparse(node) for node in ast.parse(text).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    assert imported == ["import torch", "import acme", "import acme_ops", "from oddlib import refuse, run, tanh"]
+    assert all(name in text.rpartition("Needs the folder")[2] for name in ("acme, acme_ops", "oddlib"))

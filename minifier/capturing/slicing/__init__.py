@@ -3,7 +3,6 @@
 from minifier.capturing.slicing.cases import (
     definitions_left,
     folders_imported_from,
-    imported_tops,
     names_bound,
     with_definitions,
 )
@@ -13,7 +12,6 @@ __all__ = [
     "Wanted",
     "definitions_left",
     "folders_imported_from",
-    "imported_tops",
     "names_bound",
     "slice_module",
     "with_definitions",

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from importlib.machinery import PathFinder
 from types import MappingProxyType
 
 import libcst as cst
@@ -17,7 +17,7 @@ from minifier.capturing.slicing.data_read import with_literals
 from minifier.capturing.slicing.module_statements import ModuleStatements, free_names
 from minifier.capturing.slicing.slices import Wanted, slice_module
 from minifier.data.case import BackendSource, Case, Graph
-from minifier.data.case.literals import imported_paths, names_in, script_names
+from minifier.data.case.literals import imported_paths, names_in, packages_imported, script_names
 
 
 def _paths(graph: Graph) -> Iterator[str]:
@@ -87,16 +87,8 @@ def _with_literals(case: Case, literals: Mapping[str, str]) -> Case:
 
 def folders_imported_from(source: str, path: Sequence[str]) -> list[str]:
     """Return the folders of `path` that hold a module imported by the source."""
-    tops = imported_tops(source)
-    return [f for f in path if any(Path(f, top).is_dir() or Path(f, f"{top}.py").is_file() for top in tops)]
-
-
-def imported_tops(source: str) -> set[str]:
-    """Return the top-level names of the modules that the source imports."""
-    nodes = list(ast.walk(ast.parse(source)))
-    modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    modules |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
-    return {name.partition(".")[0] for name in modules}
+    tops = packages_imported(source)
+    return [f for f in path if any(PathFinder.find_spec(top, [f]) is not None for top in tops)]
 
 
 def _with_backend(case: Case, source: str) -> Case:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -92,6 +93,22 @@ def setting_statement(setting: tuple[str, str, Any]) -> str:
 def imports_of_config(config: Iterable[tuple[str, str, Any]]) -> list[str]:
     """Return the import lines that the assignments of these (module, key, value) settings need."""
     return [line for module, _, value in config for line in (f"import {module}", *imports_of(value))]
+
+
+def modules_imported(source: str | ast.Module) -> list[str]:
+    """Return the full names of the modules that the source's import statements name, without relative ones."""
+    modules = []
+    for node in ast.walk(ast.parse(source) if isinstance(source, str) else source):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            modules.append(node.module)
+    return modules
+
+
+def packages_imported(*sources: str) -> set[str]:
+    """Return the top-level modules that the import statements of these sources or lines name."""
+    return {module.partition(".")[0] for source in sources for module in modules_imported(source)}
 
 
 def script_names(value: Any) -> list[str]:

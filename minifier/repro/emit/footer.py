@@ -7,9 +7,9 @@ import platform
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from minifier.capturing.slicing import definitions_left, imported_tops
+from minifier.capturing.slicing import definitions_left
 from minifier.data.case import BackendReference, Case
-from minifier.data.case.literals import imports_of, imports_of_config
+from minifier.data.case.literals import imports_of, imports_of_config, packages_imported
 from minifier.data.failure import Kind
 from minifier.data.failure.normalise import headline, printable
 
@@ -79,9 +79,8 @@ def _modules(case: Case) -> set[str]:
     backend = case.backend
     lines = [*backend.ahead, *backend.imports, *operator_imports(case)]
     lines += [*imports_of(backend.options), *imports_of_config(case.state.config)]
-    paths = [line.split()[1] for line in lines]
-    paths += (node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)
-    return {path.partition(".")[0] for path in paths} | imported_tops(definitions_left(case))
+    targets = {node.target.partition(":")[0].partition(".")[0] for node in case.graph.ops if ":" in node.target}
+    return targets | packages_imported(*lines, definitions_left(case))
 
 
 def difference(text: str, other: str) -> str:

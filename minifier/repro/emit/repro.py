@@ -173,7 +173,7 @@ def _names(case: Case, script_names: Collection[str]) -> Names:
     functions = [node.target.partition(":")[2].partition(".")[0] for node in case.graph.ops if ":" in node.target]
     packages = [re.split("[.:]", node.target)[0] for node in case.graph.ops if node.op == "call_function"]
     lines = (*case.backend.ahead, *case.backend.imports, *imports_of(case.backend.options))
-    imported = (line.split()[-1].partition(".")[0] for line in lines)
+    imported = defined_names("\n".join(lines))
     return Names({*script_names, *functions, *packages, *imported, *defined_names(case.measure.predicate)})
 
 

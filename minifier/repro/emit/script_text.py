@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from minifier.data.case.literals import packages_imported
+
 _MARK = "of_the_script__"
 
 
@@ -67,9 +69,9 @@ def split_imports(source: str) -> Definitions:
     imports: list[str] = []
     rest: list[cst.SimpleStatementLine | cst.BaseCompoundStatement] = []
     for statement in cst.parse_module(source).body:
-        line = cst.Module([statement]).code.strip().rpartition("\n")[2]
         if _is_single_import(statement):
-            (future if line.startswith("from __future__") else imports).append(line)
+            lines = single_imports(cst.Module([statement]).code)
+            (future if lines[0].startswith("from __future__") else imports).extend(lines)
         else:
             assert isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
             rest.append(statement)
@@ -99,7 +101,7 @@ def predicate_source(text: str) -> Predicate:
         source = ast.get_source_segment(text, node) or ast.unparse(node)
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             if isinstance(node, ast.Import) or node.module != "__future__":
-                imports += _single_imports(node)
+                imports += single_imports(source)
             names += [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
             continue
         if number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -116,11 +118,13 @@ def predicate_source(text: str) -> Predicate:
     return Predicate(tuple(imports), tuple(statements), tuple(names))
 
 
-def _single_imports(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """Return a line for each module, to be merged with the script's imports."""
-    if isinstance(node, ast.ImportFrom):
-        return [ast.unparse(node)]
-    return [ast.unparse(ast.Import([alias])) for alias in node.names]
+def single_imports(source: str) -> list[str]:
+    """Return the import statements of the source, each in a line of its own for each module, without comments."""
+    return [
+        ast.unparse(single)
+        for node in ast.parse(source).body
+        for single in ([ast.Import([alias]) for alias in node.names] if isinstance(node, ast.Import) else [node])
+    ]
 
 
 def defined_names(text: str) -> tuple[str, ...]:
@@ -168,7 +172,7 @@ def page(blocks: Iterable[tuple[int, Sequence[str]]]) -> str:
 def sorted_imports(lines: Collection[str]) -> list[str]:
     """Sort import lines, and merge `from` imports of the same module."""
     names: dict[str, dict[str, None]] = {}
-    for line in sorted(lines, key=_import_order):
+    for line in sorted(single_imports("\n".join(lines)), key=_import_order):
         module, _, imported = line.partition(" import ")
         names.setdefault(module, {}).update(dict.fromkeys(imported.split(", ") if imported else []))
     return [f"{module} import {', '.join(imported)}" if imported else module for module, imported in names.items()]
@@ -176,10 +180,9 @@ def sorted_imports(lines: Collection[str]) -> list[str]:
 
 def is_stdlib(line: str) -> bool:
     """Tell whether the import line is of the standard library."""
-    return line.split()[1].partition(".")[0] in sys.stdlib_module_names
+    return packages_imported(line) <= sys.stdlib_module_names
 
 
 def _import_order(line: str) -> tuple[bool, bool, str, str]:
     """Return the sort key: standard library first, `import` before `from`, torch before other packages."""
-    top = line.split()[1].partition(".")[0]
-    return not is_stdlib(line), line.startswith("from"), line if top != "torch" else "", line
+    return not is_stdlib(line), line.startswith("from"), line if packages_imported(line) != {"torch"} else "", line

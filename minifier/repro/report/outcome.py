@@ -18,6 +18,7 @@ from minifier.data.case import BackendReference, BackendSource, Case, Level, Ten
 from minifier.data.case.files import MARK
 from minifier.data.case.graph import Node
 from minifier.data.case.inputs import source_names
+from minifier.data.case.literals import modules_imported
 from minifier.data.case.serial import pack
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage
 from minifier.data.failure.normalise import normalise
@@ -264,7 +265,7 @@ def files_of_backend(backend: BackendReference) -> tuple[str, ...]:
     """
     if backend.reach in (BackendSource.DEFINED, BackendSource.NONE):
         return ()
-    modules = {line.split()[1] for line in backend.imports}
+    modules = {module for line in backend.imports for module in modules_imported(line)}
     if backend.distribution is not None:
         modules |= {module for module, names in names_by_package().items() if backend.distribution in names}
     return tuple(dict.fromkeys(path for module in sorted(modules) for path in _files(module, backend.folders)))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 
 from minifier.data.case import BackendSource, Case, Level
-from minifier.data.case.literals import WITHOUT
+from minifier.data.case.literals import WITHOUT, packages_imported
 from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.kinds import with_names
 from minifier.data.failure.normalise import headline
@@ -378,4 +378,4 @@ def _failing_packages(case: Case) -> set[str]:
     fingerprint, backend = case.failure.fingerprint, case.backend
     frames = [frame.module for frame in (fingerprint.site, fingerprint.raising) if frame is not None]
     lines = (*backend.ahead, *backend.imports, *case.script.imports)
-    return {name.partition(".")[0] for name in (*frames, *fingerprint.types, *(line.split()[1] for line in lines))}
+    return {name.partition(".")[0] for name in (*frames, *fingerprint.types)} | packages_imported(*lines)

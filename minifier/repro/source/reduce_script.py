@@ -15,10 +15,11 @@ import libcst as cst
 
 from minifier import search
 from minifier.capturing.script import Program
-from minifier.capturing.slicing import folders_imported_from, imported_tops
+from minifier.capturing.slicing import folders_imported_from
 from minifier.capturing.slicing.module_statements import missing_names
 from minifier.capturing.slicing.slices import tidied
 from minifier.data.case import BackendReference, Case
+from minifier.data.case.literals import packages_imported
 from minifier.data.case.serial import pack, unpack
 from minifier.data.case.store import write_atomically
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage, same
@@ -238,7 +239,7 @@ class ReducedScript:
             assert isinstance(module, cst.Module)
             body = [tidied(node, module.body[i - 1] if i else None) for i, node in enumerate(module.body)]
             source = module.with_changes(body=body).code
-        footer = [self.failure.line, versions(backend), *needed_folder(imported_tops(source), self.folders)]
+        footer = [self.failure.line, versions(backend), *needed_folder(packages_imported(source), self.folders)]
         return f"{source.strip()}\n\n" + "".join(f"# {line}\n" for line in footer)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from minifier.data.case.literals import SCRIPT, string
+from minifier.data.case.literals import SCRIPT, modules_imported, string
 
 _NOT_FOR_REPROS = (SCRIPT, "__mp_main__", "torch", "minifier")  # packages that are not searched for a name
 
@@ -107,15 +107,8 @@ def _members(holder: object) -> list[tuple[str, Any]]:
 def import_in_script(package: str) -> str | None:
     """Return the first module of this package that the script's source imports, or None."""
     tree = _tree()
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            names = [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
-        for name in names:
-            if name.partition(".")[0] == package:
-                return name
-    return None
+    modules = modules_imported(tree) if tree is not None else ()
+    return next((module for module in modules if module.partition(".")[0] == package), None)
 
 
 def _script() -> dict[str, Any]:
