@@ -83,6 +83,7 @@ from minifier.repro.emit.forms import forms_for
 from minifier.repro.emit.repro import write_repro
 from minifier.repro.report.environment import EnvironmentCollector
 from minifier.repro.report.outcome import Outcome
+from minifier.repro.report.write_reports import remove_script
 
 
 def run_program(
@@ -280,13 +281,14 @@ def _reported(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
 def keep_unverified(attempt: Attempt) -> None:
     """Write unverified.py for an attempt without a repro: the first script that was tried, else one of the whole Case.
 
-    A file of values that it reads goes with it. Remove unverified.py once there is a repro.
+    The files that it reads go with it. Remove unverified.py once there is a repro, else a repro of an earlier run.
     """
     folder = attempt.folder
     path = folder.unverified
     if attempt.repro is not None:
-        path.unlink(missing_ok=True)
+        remove_script(path, attempt.repro.beside)
     elif not path.exists():
+        remove_script(folder.repro)
         tried = folder.attempts / "repro-1"
         with tempfile.TemporaryDirectory(prefix="minify-repro-") as place:
             script = tried if tried.exists() else _script_of_case(attempt, Path(place))

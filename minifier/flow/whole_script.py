@@ -40,7 +40,7 @@ from minifier.reduction.probe.children import Limits, run_children
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.environment import EnvironmentCollector
 from minifier.repro.report.outcome import Outcome
-from minifier.repro.report.write_reports import remove_repro
+from minifier.repro.report.write_reports import remove_script
 from minifier.repro.source.own_check import said_of_exit
 from minifier.repro.source.probe import TIMEOUT_FACTOR
 from minifier.repro.source.reduce_script import KnownRun, ReducedScript, as_run, reduce_script, shows_failure_of_call
@@ -313,7 +313,7 @@ def prefer_short_script(attempt: Attempt) -> Attempt:
         if repro is None or repro.text.count("\n") >= attempt.repro.text.count("\n"):
             run.ui.say("the graph's repro stays: the script has no shorter one")
             return attempt
-        remove_repro(folder.path)
+        remove_script(folder.repro)
         repro.write(folder.path)
         shutil.rmtree(folder.minimal)
         place.minimal.rename(folder.minimal)

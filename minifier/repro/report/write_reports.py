@@ -9,7 +9,7 @@ import shutil
 import typing
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,9 +141,7 @@ def write_reports(
 
     `announce` gets a sentence with the bundle's entries before anything is written.
     """
-    if outcome.repro is None:  # these files are of an earlier run in this folder
-        remove_repro(out)
-    elif outcome.case.level is not Level.SOURCE:  # whose reason names the scripts that did not show it as a graph
+    if outcome.repro is not None and outcome.case.level is not Level.SOURCE:  # its reason names the graph's scripts
         shutil.rmtree(out / ATTEMPTS, ignore_errors=True)
     if outcome.minimal is None:
         shutil.rmtree(out / "minimal", ignore_errors=True)
@@ -193,12 +191,11 @@ def write_reports(
     return Written(bundle if is_bundled else None, entries, plan.left_out, constants, removals, issue)
 
 
-def remove_repro(out: Path) -> None:
-    """Remove the repro of an output folder, and the files that it reads."""
-    script = out / "repro.py"
-    names = files_beside(read_text(script)) if script.exists() else ()
-    for name in ("repro.py", TENSOR_FILE, *names):
-        (out / name).unlink(missing_ok=True)
+def remove_script(script: Path, keep: Collection[str] = ()) -> None:
+    """Remove a script of an output folder, and the files that it reads but those to `keep`; nothing without it."""
+    if script.exists():
+        for name in {script.name, TENSOR_FILE, *files_beside(read_text(script))} - {*keep}:
+            script.with_name(name).unlink(missing_ok=True)
 
 
 def write_bare_reports(out: Path, outcome: Outcome) -> None:
