@@ -15,7 +15,7 @@ from minifier.capturing.script import Program
 from minifier.data.case import Case, Level
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.settings import Settings
-from minifier.errors import ExitCode, MachineFailed, MinifyError, ToolFailed
+from minifier.errors import ExitCode, MachineFailed, MinifyError, ToolFailed, said_of_trace
 from minifier.flow.folders import Asked
 from minifier.process.interpreters import Interpreters
 from minifier.process.machine import machine_failure
@@ -167,7 +167,9 @@ class Attempt:
         """Why there is no repro; "" for an attempt with a repro."""
         if self.error is not None:
             return str(self.error)
-        return self.repro_result.reason if self.repro_result is not None else ""
+        if self.repro_result is not None:
+            return self.repro_result.reason
+        return said_of_trace(self.run.errors[-1]) if self.run.errors else ""
 
     @property
     def reduction(self) -> Reduced:

@@ -82,7 +82,7 @@ def reduce_from_premises(attempt: Attempt) -> Attempt:
     """
     left, ui = list(premises(attempt)), attempt.run.ui
     if left:
-        ui.say(str(attempt.error))
+        ui.say(attempt.reason)
         ui.say(f"trying {counted(len(left), 'other starting point')}")
         for premise in left:
             ui.detail(f"starting point: {premise.name}")

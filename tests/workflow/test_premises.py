@@ -129,6 +129,14 @@ def test_without_any_the_attempt_and_its_case_are_as_before(attempt, monkeypatch
     assert load(attempt.folder.case) == attempt.case
 
 
+def test_an_error_of_the_tool_is_the_reason_for_trying_others(attempt, monkeypatch):
+    ui, error = Lines(), "Traceback (most recent call last):\nLookupError: a slip of the tool\n"
+    save(replace(CASE, level=Level.AOT_FORWARD), attempt.folder.aten)
+    shown_at(monkeypatch, -1)
+    reduce_from_premises(replace(attempt, error=None, run=Run(Settings(), PhaseClock(ui), errors=[error])))
+    assert "a slip of the tool" in ui.lines[0] and "None" not in "".join(ui.lines)
+
+
 def test_an_interrupt_leaves_the_case_as_captured(attempt, monkeypatch):
     def interrupted(_attempt):
         raise StoppedEarly("interrupted")
