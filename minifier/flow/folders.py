@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import itertools
 import json
@@ -264,7 +265,7 @@ def _read(path: Path) -> Any:
 
 def goes_on(asked: Asked, ui: Ui) -> Path | None:
     """Return the output folder of an interrupted run of the same script, if the user agrees to continue; else None."""
-    folder = _interrupted_run(asked, list(RESULTS.glob(f"{asked.program.name}-*")))
+    folder = _interrupted_run(asked, list(RESULTS.glob(f"{glob.escape(asked.program.name)}-*")))
     if folder is None or ui.ask(f"{folder} was interrupted, and the script is the same: continue it?"):
         return folder
     ui.say(f"an earlier run of this script was interrupted: `minify reduce {folder}` goes on with it")

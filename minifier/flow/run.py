@@ -141,8 +141,9 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False) 
         except NothingToReduce as error:
             errors.append(error)
             place.clear(keep=not every)
-            if failing is not candidates[-1]:
+            if len(candidates) > 1:
                 run.ui.say(f"graph {failing.number}: {error}")
+            if failing is not candidates[-1]:
                 run.ui.say("going on with the next failure")
         else:
             yield outcome

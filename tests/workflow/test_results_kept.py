@@ -1,16 +1,22 @@
 """The files of a run's folder: what a result is of stays, and what an earlier result was of goes."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from outcomes import outcome
+from vocabulary import Lines
 
-from minifier.data.case.run_folder import RunFolder
+from minifier.capturing.script import Program
+from minifier.data.case.run_folder import RESULTS, RunFolder
 from minifier.data.case.store import save
 from minifier.data.settings import Settings
-from minifier.errors import NoRepro
+from minifier.errors import NoRepro, NothingToReduce
+from minifier.flow import run as module
 from minifier.flow.attempt import Attempt, ReproResult, Run
-from minifier.flow.run import keep_unverified
+from minifier.flow.folders import Asked, goes_on, note_run
+from minifier.flow.run import keep_unverified, minify_each
+from minifier.process.progress import PhaseClock
 from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.outcome import Status
@@ -57,3 +63,45 @@ def test_an_unverified_script_takes_the_place_of_an_earlier_repro(attempt):
     (attempt.folder.path / "repro.py").write_text("# Reads refused.txt in the folder in which it runs.\n")
     (attempt.folder.path / "refused.txt").touch()
     assert written(attempt).isdisjoint({"repro.py", "refused.txt"})
+
+
+@pytest.mark.parametrize("name", ["failing", "a[1]", "what?", "*"])
+def test_an_interrupted_run_is_found_by_any_name_of_its_script(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / f"{name}.py"
+    script.write_text("pass\n")
+    asked, folder = Asked(Program(str(script))), RESULTS / f"{name}-1"
+    for other in (RESULTS / "aa-1", RESULTS / "x-1"):
+        save(outcome().case, RunFolder(other).case)
+    save(outcome().case, RunFolder(folder).case)
+    note_run(folder, asked)
+    assert goes_on(asked, SimpleNamespace(ask=lambda _question: True)) == folder
+
+
+@pytest.mark.parametrize("hopeless", [(2,), (1, 2), (1,)])
+def test_each_graph_that_has_nothing_to_reduce_is_told_of(tmp_path, monkeypatch, hopeless):
+    failing = [SimpleNamespace(number=number, call=1) for number in (1, 2)]
+    found = SimpleNamespace(captured=SimpleNamespace(failing=failing), compared=None, program=None)
+
+    def minified(number):
+        if number in hopeless:
+            raise NothingToReduce(f"reason {number}")
+        return number
+
+    monkeypatch.setattr(module, "as_script", lambda program: program)
+    monkeypatch.setattr(module, "run_observed", lambda *_: found)
+    monkeypatch.setattr(module, "look_further", lambda found, _: found)
+    monkeypatch.setattr(module, "candidates_for", lambda *_: failing)
+    monkeypatch.setattr(module, "list_failing", lambda *_: None)
+    monkeypatch.setattr(module, "call_to_reduce", lambda _found, call, _run: call)
+    monkeypatch.setattr(module, "begin_with_call", lambda call, *_: call.number)
+    monkeypatch.setattr(module, "_minify", minified)
+    ui, outcomes = Lines(), []
+    each = minify_each(Asked(None), Run(Settings(), PhaseClock(ui)), RunFolder(tmp_path / "out"), every=True)
+    try:
+        outcomes += each
+    except NothingToReduce as error:
+        ui.lines.append(str(error))
+    said = "\n".join(ui.lines)
+    assert [number for number in (1, 2) if f"reason {number}" in said] == list(hopeless)
+    assert outcomes == [number for number in (1, 2) if number not in hopeless]
