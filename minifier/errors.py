@@ -14,6 +14,7 @@ class ExitCode(IntEnum):
     STOPPED = 3
     NO_REPRO = 4
     INTERNAL = 5
+    NO_VERDICT = 128
     INTERRUPTED = 130
 
 

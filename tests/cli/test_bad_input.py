@@ -9,6 +9,7 @@ from case_samples import small_case
 from vocabulary import tree
 
 from minifier.data.case.store import save
+from minifier.flow.cli.entry import command_line
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -90,6 +91,19 @@ def test_no_arguments_at_all(refusing):
     done = refusing.minify("run")
     assert done.code == 2 and "SCRIPT" in done.stderr
     assert refusing.minify("no-such-command").code == 2
+
+
+@pytest.mark.parametrize("given", [(), ("--no-such-option", "repro.py"), ("--timeout", "x", "repro.py"), ("gone.py",)])
+def test_git_bisect_takes_no_error_of_check_for_a_commit(refusing, given):
+    """Git takes 1 to 127 for a commit with the failure, but for 125; from 128 on it stops."""
+    assert refusing.minify("check", *given).code == 128
+
+
+def test_git_bisect_takes_no_crash_of_check_for_a_commit(monkeypatch):
+    monkeypatch.setattr("minifier.flow.cli.checking.check_command", lambda *_: 1 / 0)
+    assert command_line(["check", "repro.py"]) == 128
+    monkeypatch.setattr("minifier.flow.cli.checking.check_command", lambda *_: 1)
+    assert command_line(["check", "repro.py"]) == 1
 
 
 @pytest.mark.parametrize("what", ["not empty", "a file", "below a file"])

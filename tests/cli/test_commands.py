@@ -40,7 +40,7 @@ FOOTER = "\n\n# RuntimeError: no lowering for tanh\n# torch 2.13.0, Python 3.11\
         ("import surely_missing_module" + FOOTER, 125, "surely_missing_module"),
         ("def f(:" + FOOTER, 125, ""),
         ("import os; os._exit(9)" + FOOTER, 125, "9"),
-        (None, 125, "does not exist"),
+        (None, 128, "does not exist"),
     ],
 )
 def test_check_says_whether_a_failure_is_still_there(project, text, code, said):

@@ -78,7 +78,7 @@ def test_a_file_that_a_variable_leads_to_goes_next_to_the_repro(project):
         assert "ACME_CONFIG.json" not in bundle.namelist()
         assert str(project.folder) not in bundle.read("minimal/case.json").decode()
 
-    assert project.minify("check", done.out / "bundle.zip", path=[project.folder]).code == 125  # it lacks the file
+    assert project.minify("check", done.out / "bundle.zip", path=[project.folder]).code == 128  # it lacks the file
     assert project.minify("report", "--include-data", done.out).code == 0
     assert project.minify("check", done.out / "bundle.zip", path=[project.folder]).code == 1  # still there
 

@@ -91,7 +91,7 @@ def test_without_a_key_a_run_goes_on_and_says_so_later(project):
     done = project.run(ONE_OP, XDG_DATA_HOME=str(nowhere))
     assert done.code == 0 and done.result["mark"] is None
     asked = project.minify("check", project.out, XDG_DATA_HOME=str(nowhere))
-    assert asked.code == 2 and str(nowhere) in asked.stderr
+    assert asked.code == 128 and str(nowhere) in asked.stderr
     assert project.minify("check", "--trust", project.out, XDG_DATA_HOME=str(nowhere)).code == 1
 
 
@@ -110,13 +110,13 @@ def test_ones_own_repro_and_bundle_are_checked_at_once(project, tmp_path):
     with (project.out / "repro.py").open("a") as file:
         file.write("# changed\n")
     refused = project.minify("check", project.out)
-    assert refused.code == 2 and "script: repro.py" in refused.stderr
+    assert refused.code == 128 and "script: repro.py" in refused.stderr
     for command in (("test", "-o", "tests"), ("explain",)):
         refused = project.minify(command[0], project.out, *command[1:])
         assert refused.code == 2 and "script: repro.py" in refused.stderr
     assert project.minify("check", project.out / "repro.py").code == 1, "a script that the user names"
     assert project.minify("report", project.out).code == 0
-    assert project.minify("check", project.out / "bundle.zip").code == 2, "a report vouches for nothing"
+    assert project.minify("check", project.out / "bundle.zip").code == 128, "a report vouches for nothing"
 
 
 def test_a_bundle_of_somebody_else(project, canary):
@@ -124,7 +124,7 @@ def test_a_bundle_of_somebody_else(project, canary):
     with zipfile.ZipFile(bundle, "w") as entries:
         entries.writestr("repro.py", REPRO.format(canary=str(canary)))
     refused = project.minify("check", bundle)
-    assert refused.code == 2 and str(bundle) in refused.stderr and "--trust" in refused.stderr
+    assert refused.code == 128 and str(bundle) in refused.stderr and "--trust" in refused.stderr
     assert not canary.exists()
     assert project.minify("check", "--trust", bundle).code == 1 and canary.exists()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from minifier.errors import UsageError
 from minifier.flow.check_repro import check_repro, script_of
 from minifier.flow.cli.console import Console, print_error, print_line
 from minifier.flow.cli.running import ask_about
@@ -18,17 +17,13 @@ GONE, STILL_THERE, SOMETHING_ELSE = 0, 1, 125
 def check_command(repro: Path, timeout: float, interpreters: Interpreters | None = None, trust: bool = False) -> int:
     """Run the repro once, print its result, and return the exit code.
 
-    Raises NotTrusted for a bundle or folder of somebody else, unless the user agrees or has agreed with `trust`. A
-    script that the user names is run as `python` would run it.
+    Raises UsageError for a file that is no complete repro, and NotTrusted for a bundle or folder of somebody else,
+    unless the user agrees or has agreed with `trust`. A script that the user names is run as `python` would run it.
     """
-    try:
-        with Console() as console, script_of(repro) as (script, is_named):
-            if script.is_file() and not is_named:
-                ask_about(str(repro), foreign_code_of(script), console, trust)
-            checked = check_repro(script, timeout, interpreters or Interpreters(), console)
-    except UsageError as error:
-        print_error(f"minify: {error}")
-        return SOMETHING_ELSE
+    with Console() as console, script_of(repro) as (script, is_named):
+        if script.is_file() and not is_named:
+            ask_about(str(repro), foreign_code_of(script), console, trust)
+        checked = check_repro(script, timeout, interpreters or Interpreters(), console)
     if checked.run.failure is None:
         print("the failure is gone: the script ended well")
         return GONE

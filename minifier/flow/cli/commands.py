@@ -166,12 +166,13 @@ def check(repro: Path, timeout: float, trust: bool) -> int:
       0    the failure is gone
       1    it is still there
       125  something else happened
-      2    not run: somebody else made it, or torch is too old
+      128  nothing was judged: an option or a file is at fault, somebody else made it, torch is too old, or minify
+           failed; git stops there
 
     \b
     Examples:
       minify check minify-out/train-1
-      git bisect run minify check /path/to/bundle.zip
+      git bisect run minify check --trust /path/to/bundle.zip
     """
     refuse_older_torch()
     from minifier.flow.cli.checking import check_command

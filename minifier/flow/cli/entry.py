@@ -83,10 +83,14 @@ def _open_standard_files() -> None:
 def command_line(arguments: Sequence[str] | None = None, interpreters: Interpreters | None = None) -> int:
     """Run `minify` with these arguments, by default the arguments of this process; return the exit code.
 
-    `interpreters` starts the interpreters of the verification.
+    `interpreters` starts the interpreters of the verification. Any error of `minify check` ends with 128 or more: `git
+    bisect run` stops there, and would take a smaller code for a failing commit.
     """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    is_judged = False
 
     def work() -> int:
+        nonlocal is_judged
         try:
             status = cli.main(arguments, standalone_mode=False, prog_name="minify", obj=interpreters or Interpreters())
         except click.exceptions.Abort:
@@ -94,9 +98,11 @@ def command_line(arguments: Sequence[str] | None = None, interpreters: Interpret
         except click.ClickException as error:
             error.show()
             return error.exit_code
+        is_judged = True
         return status if isinstance(status, int) else 0
 
-    return _guarded(work)
+    code = _guarded(work)
+    return max(code, ExitCode.NO_VERDICT) if arguments[:1] == ["check"] and not is_judged else code
 
 
 def main(interpreters: Interpreters | None = None) -> None:
