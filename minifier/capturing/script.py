@@ -69,11 +69,15 @@ class Program:
         """The name for messages and folder names."""
         return self.target if self.is_module else Path(self.target).stem
 
+    @property
+    def file(self) -> str:
+        """The path of the script, or of the module's file; empty if there is none."""
+        return _file_of(self.target) if self.is_module else self.target
+
     def source(self) -> str:
         """Return the text of the script; empty if unreadable."""
-        path = _file_of(self.target) if self.is_module else self.target
         with contextlib.suppress(OSError, UnicodeDecodeError, SyntaxError):
-            return importlib.util.decode_source(content(path))
+            return importlib.util.decode_source(content(self.file))
         return ""
 
 

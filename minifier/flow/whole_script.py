@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from minifier.capturing.capture import FoundFailures, capture
 from minifier.capturing.captured import Captured
 from minifier.capturing.script import Program
 from minifier.capturing.script_limits import Terms
+from minifier.capturing.slicing import imported_tops
 from minifier.capturing.slicing.data_read import ReadData, data_read, with_literals
 from minifier.capturing.slicing.slices import Wanted, slice_module
 from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
@@ -49,6 +51,7 @@ from minifier.repro.verify import Conditions, Verification, verify
 from minifier.torch_side.fx.script_objects import FILE, define
 
 _MIN_TIMEOUT_SECONDS = 120.0
+_INSTALLED = ("purelib", "platlib", "stdlib", "platstdlib", "scripts")  # what sysconfig calls the folders
 _MAX_TRANSFORM_OPS = 4  # of a graph that is read nevertheless
 _SHOWN_BY_A_SCRIPT = (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT)
 _NO_BACKEND = BackendReference("torch.compile", BackendSource.NONE)
@@ -110,10 +113,12 @@ def _named_backend(captured: Captured) -> BackendReference:
 def _without_repro(found: FoundFailures, folder: RunFolder, run: Run, reason: str) -> Attempt:
     captured = found.captured
     assert captured.failure is not None, "there is something to report"
-    write_atomically(folder.unverified, as_run(found.program))
+    if not is_command(found.program):
+        write_atomically(folder.unverified, as_run(found.program))
+        reason += f"\nThe script is kept as {folder.unverified.name}"
     script = Script(found.program.name, seconds=captured.seconds, graphs=captured.graphs)
     case = Case(EMPTY_GRAPH, (), _named_backend(captured), captured.failure, script=script, level=Level.SOURCE)
-    return Attempt(run, folder, case, error=NoRepro(f"{reason}\nThe script is kept as {folder.unverified.name}"))
+    return Attempt(run, folder, case, error=NoRepro(reason))
 
 
 def reduce_to_script(
@@ -129,11 +134,6 @@ def reduce_to_script(
     The reports name `backend`. `captured` is the script's first run, if known; `of_backend` and the raised errors are
     as in `reduce_script`.
     """
-    if program.is_redirected:
-        raise NoRepro(
-            f"what compiles {program.said} is said outside of it; written into the script, {program.backend} can be "
-            "reduced with it"
-        )
     reduced = _reduced(program, folder, run, of_backend, captured)
     seconds = captured.seconds if captured is not None else of_backend.script.seconds if of_backend is not None else 0.0
     script = Script(program.name, path=reduced.path, folders=reduced.folders, seconds=seconds)
@@ -190,12 +190,43 @@ def reduce_to_script(
     return replace(attempt, repro_result=ReproResult(case, None, check, reason))
 
 
+def is_command(program: Program) -> bool:
+    """Whether the program is installed and has nothing to do with torch itself, as pytest or a console script."""
+    file, schemes = program.file, (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
+    folders = [Path(sysconfig.get_path(name, scheme)).resolve() for scheme in schemes for name in _INSTALLED]
+    is_installed = bool(file) and any(folder in Path(file).resolve().parents for folder in folders)
+    return is_installed and "torch" not in imported_tops(program.source())
+
+
+def named_code(source: str) -> list[str]:
+    """Return the Python files that texts in the script name, also as `test_models.py::test_sum`."""
+    texts = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    files = dict.fromkeys(text.partition("::")[0] for text in texts if isinstance(text, str) and "\0" not in text)
+    return [file for file in files if file.endswith(".py") and os.path.isabs(file) and os.path.isfile(file)]
+
+
 def _reduced(
     program: Program, folder: RunFolder, run: Run, of_backend: Case | None, captured: Captured | None
 ) -> ReducedScript:
-    """Reduce the script. Raises FailsByItself only for a script that fails in eager mode in its own folder too."""
+    """Reduce the script. Raises FailsByItself only for a script that fails in eager mode in its own folder too.
+
+    Raises NoRepro for a script that does not have what it runs.
+    """
+    if program.is_redirected:
+        raise NoRepro(
+            f"what compiles {program.said} is said outside of it; written into the script, {program.backend} can be "
+            "reduced with it"
+        )
+    if is_command(program):
+        raise NoRepro(
+            f"{program.said} is an installed command, whose source has nothing of what it runs. To reduce that, put it "
+            "into a script and give the script: of a test, its module, with a call of the test at the end"
+        )
     try:
-        return reduce_script(program, folder.path, run.settings, run.ui, of_backend, _known(program, captured))
+        reduced = reduce_script(program, folder.path, run.settings, run.ui, of_backend, _known(program, captured))
+        if left := named_code(reduced.source):
+            raise NoRepro(f"what is left of the script runs {', '.join(left)}, which is not in it; its code has to be")
+        return reduced
     except FailsByItself as error:
         by_itself = error
     if _fails_in_eager(program, run):

@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 import pytest
 from vocabulary import Project
 
+from minifier.flow.embed.pytest_plugin import script_of
+
 pytestmark = pytest.mark.timeout(400)
 
 TESTS = """
@@ -68,6 +70,27 @@ def test_eager_differs():
 """
 
 
+FAILS_COMPILED = """
+import torch
+
+SIZE = 4
+
+
+def scale(x):
+    return x * 2 if torch.compiler.is_compiling() else x
+
+
+def test_compiled():
+    x = torch.ones(SIZE)
+    torch.testing.assert_close(torch.compile(scale, backend="eager")(x), x)
+
+
+class TestScale:
+    def test_compiled(self):
+        test_compiled()
+"""
+
+
 def pytest_on(project: Project, *options: str, of: str = "") -> str:
     project.write(WRONG, "wronglib.py")
     project.write(TESTS, "test_models.py")
@@ -103,6 +126,28 @@ def test_a_difference_that_eager_shows_too_has_no_repro(project):
     done = project.python("-m", "pytest", "-p", "no:cacheprovider", "--minify", "test_eager.py")
     (row,) = table(done.stdout)
     assert row[0].startswith("test_eager.py::test") and "minify-out/" in row[-1] and "repro.py" not in row[-1]
+
+
+@pytest.mark.usefixtures("soak")
+def test_a_test_that_fails_by_its_own_assertion_has_a_repro_with_its_code(project):
+    project.write(FAILS_COMPILED, "test_scale.py")
+    options = ("-p", "no:cacheprovider", "--minify", "--minify-options=--verify 1")
+    done = project.python("-m", "pytest", *options, "test_scale.py::test_compiled")
+    ((*_, place),) = table(done.stdout)
+    text = (project.folder / place).read_text()
+    assert "is_compiling()" in text and "pytest" not in text and "test_scale" not in text
+    assert len(list((project.folder / "minify-out").iterdir())) == 1
+
+    done = project.python("-m", "pytest", *options, "test_scale.py::TestScale")
+    assert "installed command" in done.stdout and not list((project.folder / "minify-out").glob("*TestScale*/*.py"))
+
+
+@pytest.mark.parametrize(("name", "is_whole"), [("test_compiled", True), ("TestScale::test_compiled", False)])
+def test_the_script_of_a_test_is_its_module(tmp_path, name, is_whole):
+    (tmp_path / "test_scale.py").write_text(f'"""Scales."""\nfrom __future__ import annotations\n{FAILS_COMPILED}')
+    text = script_of(f"test_scale.py::{name}", tmp_path)
+    assert bool(text) is is_whole
+    compile(text, "test_scale.py", "exec", dont_inherit=True)  # the import from __future__ comes first
 
 
 @pytest.mark.soak

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import shlex
 import shutil
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Generator
@@ -124,6 +126,19 @@ class _Tests:
         self._session.end()
 
 
+def script_of(name: str, root: Path) -> str:
+    """Return a script that has the test's module and calls the test; "" for a method or a test with arguments."""
+    from minifier.repro.source.run_source import with_first
+
+    path, _, function = name.partition("::")
+    text = (root / path).read_text(encoding="utf-8")
+    tests = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == function]
+    if not tests or ast.unparse(tests[-1].args):
+        return ""
+    folders = f"import sys\n\nsys.path.insert(0, {str((root / path).parent)!r})\n"
+    return with_first(f"{text}\n\n{function}()\n", folders)
+
+
 def _is_of_assert_close(error: BaseException) -> bool:
     """Whether a comparison of torch.testing raised the error."""
     modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -219,11 +234,27 @@ class AfterTests:
             name = distinct.tests[0]
             out = place_for_test(name, self._config.rootpath)
             repro = run_again(out, options, self._command(name))
+            result = _result(out)
+            if (result.get("status"), result.get("level")) == ("no-repro", "source"):  # it fails, and no graph does
+                out, repro = self._reduce_test(name, out, options)
             distinct.folder = out
         distinct.repro = repro
         if repro is None:
             log = (distinct.folder / LOG).read_text(encoding="utf-8")
             distinct.said = f"see {shown_path(distinct.folder / LOG)}\n{log}"
+
+    def _reduce_test(self, name: str, out: Path, options: list[str]) -> tuple[Path, Path | None]:
+        """Reduce the test's module with a call of the test; return the folder and the repro, else `out` and None."""
+        if not (text := script_of(name, self._config.rootpath)):
+            return out, None
+        place = place_for_test(name, self._config.rootpath)
+        with tempfile.TemporaryDirectory(prefix="minify-") as folder:
+            script = Path(folder) / Path(name.partition("::")[0]).name
+            script.write_text(text, encoding="utf-8")
+            repro = run_again(place, options, ["--level", "source", str(script)])
+        kept, useless = (out, place) if repro is None else (place, out)
+        shutil.rmtree(useless, ignore_errors=True)
+        return kept, repro
 
     def _command(self, name: str) -> list[str]:
         """Return the arguments of `minify run` that run only this test, in one process."""
