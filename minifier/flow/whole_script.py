@@ -20,12 +20,11 @@ from minifier.capturing.capture import FoundFailures, capture
 from minifier.capturing.captured import Captured
 from minifier.capturing.script import Program
 from minifier.capturing.script_limits import Terms
-from minifier.capturing.slicing import imported_tops
 from minifier.capturing.slicing.data_read import ReadData, data_read, with_literals
 from minifier.capturing.slicing.slices import Wanted, slice_module
 from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
 from minifier.data.case.graph import is_of_transform
-from minifier.data.case.literals import literal
+from minifier.data.case.literals import literal, packages_imported
 from minifier.data.case.run_folder import RunFolder, shown_path
 from minifier.data.case.store import save, write_atomically
 from minifier.data.case.switches import may_be_written
@@ -195,7 +194,7 @@ def is_command(program: Program) -> bool:
     file, schemes = program.file, (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
     folders = [Path(sysconfig.get_path(name, scheme)).resolve() for scheme in schemes for name in _INSTALLED]
     is_installed = bool(file) and any(folder in Path(file).resolve().parents for folder in folders)
-    return is_installed and "torch" not in imported_tops(program.source())
+    return is_installed and "torch" not in packages_imported(program.source())
 
 
 def named_code(source: str) -> list[str]:

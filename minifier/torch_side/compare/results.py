@@ -168,7 +168,7 @@ def is_float(value: Any) -> TypeGuard[torch.Tensor]:
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor itself if it is strided, else its elements in a strided tensor."""
-    return tensor if tensor.layout == torch.strided else tensor.todense()
+    return tensor if tensor.layout == torch.strided else tensor.to_dense()
 
 
 def are_identical(c: torch.Tensor, e: torch.Tensor) -> bool:
