@@ -81,7 +81,7 @@ def test_an_interrupted_run_is_found_by_any_name_of_its_script(tmp_path, monkeyp
 @pytest.mark.parametrize("hopeless", [(2,), (1, 2), (1,)])
 def test_each_graph_that_has_nothing_to_reduce_is_told_of(tmp_path, monkeypatch, hopeless):
     failing = [SimpleNamespace(number=number, call=1) for number in (1, 2)]
-    found = SimpleNamespace(captured=SimpleNamespace(failing=failing), compared=None, program=None)
+    found = SimpleNamespace(captured=SimpleNamespace(failing=failing, slips=()), compared=None, program=None)
 
     def minified(number):
         if number in hopeless:
