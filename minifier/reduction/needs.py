@@ -83,6 +83,8 @@ class _Measurement:
         views, values = views_among(self.case.inputs), self._inputs_with_values()
         if not (rows or views or values or self.case.has_other_inputs) or not self._is_steady():
             return
+        tensors = [item for item in self.case.inputs if isinstance(item, TensorInput)]
+        contiguous = {item.name for item in tensors if item.meta.is_contiguous}  # also with any stride of a size of 1
         for family, name in sorted(rows, key=lambda row: not row[1].startswith(_STRIDE)):
             if family == "sizes" and name.startswith(_SIZE):
                 self.needs.sentences.append(self._size(int(name.removeprefix(_SIZE))))
@@ -93,7 +95,7 @@ class _Measurement:
                     self.needs.rows.append((family, name))
             elif self._is_row_gone(family, name):
                 self.needs.rows.append((family, name))
-                if name.startswith(_STRIDE):
+                if name.startswith(_STRIDE) and name.removeprefix(_STRIDE) not in contiguous:
                     if self._any_shows(family, self._edits(family, name)) is False:
                         self.needs.sentences.append("an input that is not contiguous")
                     self._strided.add(name.removeprefix(_STRIDE))

@@ -318,3 +318,16 @@ torch.compile(lambda x: torch.dropout(x, 0.5, True), backend=off)(torch.ones(100
 """
     found, _, _ = looked(bureau, text)
     assert [failing.failure.fingerprint.message for failing in found.captured.failing] == ["values"]
+
+
+def test_inputs_keep_the_strides_of_dimensions_of_size_one(bureau):
+    """By them torch chooses the memory format of a convolution's result."""
+    text = """
+    import torch
+
+    conv = torch.nn.Conv2d(1, 4, 3).to(memory_format=torch.channels_last)
+    x = torch.randn(2, 1, 6, 5).to(memory_format=torch.channels_last)
+    torch.compile(conv, backend="aot_eager")(x).sum().backward()
+    """
+    found, _, _ = looked(bureau, text)
+    assert found.captured.failing == () and found.compared.compared == ((1, 1, True),)

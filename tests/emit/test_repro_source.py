@@ -269,6 +269,21 @@ def test_inputs_in_the_script_are_those_of_the_probe(drawn, dtype, tmp_path):
         torch.testing.assert_close(same, probed.detach().to(same.dtype), rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("leaf", [True, False])
+@pytest.mark.parametrize("source", [None, Drawn("randn"), Drawn("list", values=(1.5, -2.0, 0.0, 5.0))], ids=str)
+def test_the_stride_of_a_dimension_of_size_one_is_in_the_script(source, leaf, tmp_path):
+    value = torch.randn(2, 1, 2).as_strided((2, 1, 2), (2, 1, 1)).requires_grad_()
+    (captured,) = compiled_graphs(torch.sin, value if leaf else value.clone())
+    case = case_of(captured, tmp_path)
+    if source is not None:
+        case = replace(case, inputs=(replace(case.inputs[0], source=source),))
+    repro = write_repro(case, Template.COMPILE_FUNCTION)
+    (probed,) = make_inputs(case.inputs, StoredTensors(case.tensors), None)
+    written = run_up_to_the_call(repro.text, repro.write(tmp_path))["x"]
+    assert probed.stride() == written.stride() == (2, 1, 1)
+    assert (written.is_leaf, written.requires_grad) == (probed.is_leaf, True) and torch.equal(written, probed)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float8_e5m2", "complex64", "complex128", "uint16", "bool"])
 def test_stored_inputs_come_back_in_the_script(dtype, tmp_path):
     value = (torch.randn(2, 3) * 3).to(getattr(torch, dtype))

@@ -65,6 +65,8 @@ VIEWS = {
     "expanded": torch.arange(3.0)[None].expand(4, 3),
     "permuted": torch.randn(2, 3, 4).permute(2, 0, 1),
     "channels last": torch.randn(1, 2, 3, 3).contiguous(memory_format=torch.channels_last),
+    "one channel, channels last": torch.arange(12.0).as_strided((2, 1, 3, 2), (6, 1, 2, 1)),
+    "one element": torch.ones(5)[::5],
     "overlapping": torch.arange(7.0).as_strided((3, 2), (2, 1), 1),
     "conjugated": torch.randn(3, dtype=torch.complex64).conj(),
     "special": torch.tensor([float("nan"), float("inf"), -0.0, 1e-45]),
@@ -77,6 +79,13 @@ def test_strides_and_values_stay(tmp_path, name):
     (back,) = kept(tmp_path, x=VIEWS[name])()
     assert back.stride() == VIEWS[name].stride()
     torch.testing.assert_close(back, VIEWS[name].resolve_conj(), rtol=0, atol=0, equal_nan=True)
+
+
+def test_a_held_tensor_keeps_the_strides_of_dimensions_of_size_one(tmp_path):
+    weight, file = VIEWS["one channel, channels last"], TensorFile()
+    file.add("weight", weight)
+    back = StoredTensors(file.write(tmp_path / "tensors.safetensors")).get("weight")
+    assert back.stride() == weight.stride() and torch.equal(back, weight)
 
 
 def test_inputs_that_share_memory_still_do_and_no_two_calls_share(tmp_path):

@@ -168,7 +168,7 @@ def _with(item: Input, values: Mapping[str, float]) -> Input:
     )
     if shape == meta.shape:
         return item
-    is_transposed = not meta.is_contiguous and meta.stride == (1, meta.shape[0])
+    is_transposed = not meta.has_default_stride and meta.stride == (1, meta.shape[0])
     stride = (1, shape[0]) if is_transposed else contiguous_stride(shape)
     return replace(item, meta=replace(meta, shape=shape, stride=stride, offset=0, storage=None), source=_drawn(item))
 

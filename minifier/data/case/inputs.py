@@ -134,7 +134,7 @@ def base_of_views(views: Sequence[TensorInput]) -> TensorMeta:
     meta = views[0].meta
     starts = {view.meta.offset for view in views}
     are_rows = all((view.meta.shape, view.meta.stride) == (meta.shape, meta.stride) for view in views)
-    if are_rows and meta.is_contiguous and starts == {row * meta.elements for row in range(len(starts))}:
+    if are_rows and meta.has_default_stride and starts == {row * meta.elements for row in range(len(starts))}:
         shape = (len(starts), *meta.shape)
     else:
         shape = (max(view.meta.offset + view.meta.span for view in views),)

@@ -36,7 +36,7 @@ class TensorMeta:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements fill memory in row-major order; dimensions of size 1 do not matter."""
+        """Whether the elements fill memory in row-major order, as torch has it: no stride of a size of 1 matters."""
         return (
             all(
                 step == natural or size == 1
@@ -45,17 +45,21 @@ class TensorMeta:
             or not self.elements
         )
 
+    @property
+    def has_default_stride(self) -> bool:
+        """Whether each stride is a new tensor's. With a size of 1, torch may take (2, 1, 5) for channels last by it."""
+        return self.stride == contiguous_stride(self.shape) or not self.elements
+
 
 def is_permuted(shape: Sequence[int], stride: Sequence[int]) -> bool:
-    """Tell whether the elements fill memory without gaps or overlaps, but not in row-major order."""
+    """Tell whether the elements fill memory without gaps or overlaps, but with other strides than a new tensor's."""
     natural = sorted((step, size) for size, step in zip(shape, stride, strict=True) if size > 1)
     step = 1
     for actual, size in natural:
         if actual != step:
             return False
         step *= size
-    steps = [actual for size, actual in zip(shape, stride, strict=True) if size > 1]
-    return steps != sorted(steps, reverse=True)
+    return tuple(stride) != contiguous_stride(tuple(shape))
 
 
 def contiguous_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -71,7 +75,7 @@ def restride(meta: TensorMeta, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return strides for another shape of the same rank.
 
     The order of the dimensions, their gaps and the expanded dimensions stay."""
-    if meta.is_contiguous:
+    if meta.has_default_stride:
         return contiguous_stride(shape)
     strides = [0] * len(shape)
     natural = step = 1

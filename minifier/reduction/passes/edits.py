@@ -78,7 +78,7 @@ def without_dim(item: TensorInput, dim: int) -> TensorInput:
         return item
     shape, stride = (tuple(n for i, n in enumerate(numbers) if i != dim) for numbers in (meta.shape, meta.stride))
     symbols = tuple(symbol for i, symbol in enumerate(meta.symbols) if i != dim)
-    stride = contiguous_stride(shape) if meta.is_contiguous else stride
+    stride = contiguous_stride(shape) if meta.has_default_stride else stride
     return _with_meta(item, replace(meta, shape=shape, stride=stride, symbols=symbols, offset=0, storage=None))
 
 

@@ -257,7 +257,7 @@ def _strides(case: Case) -> list[Row]:
     return [
         row(f"stride of {item.name}", _restrided(item.name, _contiguous), _restrided(item.name, _dense))
         for item in case.inputs
-        if isinstance(item, TensorInput) and isinstance(item.source, Drawn) and not item.meta.is_contiguous
+        if isinstance(item, TensorInput) and isinstance(item.source, Drawn) and not item.meta.has_default_stride
     ]
 
 

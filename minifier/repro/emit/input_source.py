@@ -52,7 +52,7 @@ def _inferred(drawn: Drawn, default: str) -> str:
 
 
 def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
-    if not meta.is_contiguous:
+    if not meta.has_default_stride:
         if len(meta.shape) == 2 and meta.stride == (1, meta.shape[0]):
             transposed = replace(meta, shape=meta.shape[::-1], stride=(meta.shape[0], 1))
             return f"{_operand(transposed, drawn, default)}.t()"
@@ -95,11 +95,11 @@ def _stored(meta: TensorMeta, stored: Stored, default: str) -> str:
     text += f".view(torch.{meta.dtype})" if as_bytes else ""
     if stored.offset:
         return f"{text}.as_strided({literal(meta.shape)}, {literal(meta.stride)}, {stored.offset})"
-    if stored.contiguous and not meta.is_contiguous:
+    if stored.contiguous and not meta.has_default_stride:
         values = f"{text}.reshape({literal(meta.shape)})" if as_bytes else text
         empty = f"torch.empty_strided({literal(meta.shape)}, {literal(meta.stride)}{_options(meta, default)})"
         return f"{empty}.copy_({values})"
-    if not meta.is_contiguous:
+    if not meta.has_default_stride:
         return f"{text}.as_strided({literal(meta.shape)}, {literal(meta.stride)})"
     return f"{text}.reshape({literal(meta.shape)})" if as_bytes else text
 
@@ -154,7 +154,7 @@ def tensor_source(item: TensorInput, default: str) -> str:
         return f"torch.nn.Parameter({text}{'' if item.meta.requires_grad else ', requires_grad=False'})"
     if not item.meta.requires_grad:
         return text
-    is_call = text.startswith("torch.") and text.endswith(")") and item.meta.is_contiguous
+    is_call = text.startswith("torch.") and text.endswith(")") and item.meta.has_default_stride
     text = f"{text[:-1]}, requires_grad=True)" if is_call else f"({text}).requires_grad_()"
     return text if item.leaf else f"{text}.clone()"
 

@@ -147,7 +147,7 @@ class Recorder(torch.fx.Interpreter):
 
 def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
     """Draw values exactly like the repro. A tensor with gaps is a view of a flat tensor."""
-    if not meta.is_contiguous:
+    if not meta.has_default_stride:
         whole = replace(meta, shape=(meta.span,), stride=(1,))
         return _drawn(whole, drawn).as_strided(meta.shape, meta.stride)
     dtype, device, shape = getattr(torch, meta.dtype), meta.device, meta.shape
