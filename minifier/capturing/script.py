@@ -27,7 +27,7 @@ from minifier.data.failure.observed import chain, describe, exit_status
 from minifier.process.descriptors import calls_user_code
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.interrupts import deaf
-from minifier.process.machine import spare_memory
+from minifier.process.machine import lift_limits, spare_memory
 
 AOT_INDUCTOR = "aot_inductor"  # the backend name for exported programs that AOTInductor compiles
 _TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
@@ -228,6 +228,7 @@ def run_program(
             replace_programs_folder([folder])
         if before is not None:
             before()
+        lift_limits()
         if program.is_module:
             runpy.run_module(program.target, run_name="__main__", alter_sys=True)
         else:

@@ -8,6 +8,8 @@ import errno
 import os
 import re
 import resource
+import sys
+import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -52,6 +54,27 @@ def cores() -> int:
     shares = [limit.split() for _, limit in _limits("cpu.max")]
     allowed = [max(1, int(share) // int(period)) for share, period in shares if share.isdigit()]
     return min([len(os.sched_getaffinity(0)), *allowed])
+
+
+_FILES_OF_A_SCRIPT = 4  # its standard streams, and the listing itself
+_MORE_FRAMES = 20  # calls of C functions, and those between the measurement and the user's code
+
+
+def own_frames() -> int:
+    """Return how many frames of the recursion limit this process's callers take, or a few more.
+
+    What fails at the limit with this many added fails in a script of its own too, where the code has fewer frames."""
+    return sum(1 for _ in traceback.walk_stack(sys._getframe())) + _MORE_FRAMES
+
+
+def lift_limits() -> None:
+    """Add this tool's own frames and open files to the limits of this process, in which the user's code begins."""
+    sys.setrecursionlimit(sys.getrecursionlimit() + own_frames())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError):  # not one more file is left
+        more = soft + max(0, len(os.listdir("/proc/self/fd")) - _FILES_OF_A_SCRIPT)
+        if resource.RLIM_INFINITY not in (soft, hard):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(more, hard), hard))
 
 
 def free_memory(share: float) -> int | None:

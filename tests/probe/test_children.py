@@ -1,6 +1,8 @@
 """Real children: what they do to themselves, and what is left of them."""
 
+import ast
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from minifier.process.child import Child, supervise
 from minifier.process.descendants import adopt_orphans, kill_orphans
 from minifier.process.forked_step import run_step
 from minifier.reduction.probe.children import ChildEnd, Limits, run_children, tell
+from minifier.repro.source.run_source import run_source
 
 pytestmark = pytest.mark.timeout(60)
 MIB = 2**20
@@ -306,3 +309,54 @@ def test_a_job_that_closes_the_first_files_still_answers(run):
 
     ended = one(run(job))
     assert (ended.result, ended.stage) == ({"status": "pass"}, "run")
+
+
+ROOM = """
+import os
+
+
+def dive(frames):
+    try:
+        return dive(frames + 1)
+    except RecursionError:
+        return frames
+
+
+def open_files():
+    held = []
+    try:
+        while len(held) < 1000:
+            held.append(os.dup(2))
+    except OSError:
+        return len(held)
+    finally:
+        for file in held:
+            os.close(file)
+
+
+found = dive(0), open_files()
+"""
+
+
+def as_a_job():
+    names = {}
+    exec(ROOM, names)
+    return {"found": names["found"]}
+
+
+def as_a_script():
+    (link,) = run_source(f"{ROOM}\nraise ValueError(*found)")["links"]
+    return {"found": ast.literal_eval(link["message"])}
+
+
+@pytest.mark.parametrize("job", [as_a_job, as_a_script])
+def test_a_job_has_the_frames_and_files_that_a_script_has(forked, tmp_path, job):
+    def work():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        held = [os.dup(2) for _ in range(50)]
+        script = subprocess.run([sys.executable, "-c", f"{ROOM}\nprint(found)"], capture_output=True, check=True)
+        (ended,) = run_children([job], Limits(20.0), tmp_path)
+        return len(held), ast.literal_eval(script.stdout.decode()), ended.result["found"]
+
+    held, of_script, of_job = forked(work)
+    assert all(own <= found < own + held for own, found in zip(of_script, of_job, strict=True)), (of_script, of_job)

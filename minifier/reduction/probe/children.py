@@ -23,7 +23,7 @@ from minifier.process.child import Child, supervise
 from minifier.process.descendants import kill_orphans
 from minifier.process.descriptors import StackFile, calls_user_code, out_of_the_way, read_stack, stack_file
 from minifier.process.interrupts import INTERRUPTING, uninterrupted
-from minifier.process.machine import MemoryWatch, limit_data
+from minifier.process.machine import MemoryWatch, lift_limits, limit_data
 from minifier.torch_side.torch_private import inductor_headers
 
 Job = Callable[[], dict[str, Any]]
@@ -80,6 +80,7 @@ def run_job(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Pat
         _isolate(folder, compiled, headers)
         stack_file(folder / STACKS)
         _limit(limits)
+        lift_limits()
         message = {"result": job()}
     except BaseException:  # noqa: BLE001 - a fault of the job's own code, reported to the parent
         message = {"fault": traceback.format_exc()}

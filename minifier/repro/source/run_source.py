@@ -21,6 +21,7 @@ from torch.overrides import get_testing_overrides
 from minifier.data.failure import Stage
 from minifier.data.failure.evidence import stage_shown
 from minifier.data.failure.observed import describe, text
+from minifier.process.machine import own_frames
 from minifier.reduction.probe.children import AHEAD, fall_silent, imports_told, tell
 from minifier.repro.source.conditions import BackendWatch, GraphsInAotEager, GraphsInEager
 from minifier.repro.source.own_check import EXIT_LINE
@@ -121,7 +122,7 @@ def _comes_first(node: ast.stmt) -> bool:
 
 def _run(source: str, file: str, *, compiled: bool) -> dict[str, Any]:
     sys.argv = ["repro.py"]
-    sys.setrecursionlimit(ORDINARY_FRAMES)
+    sys.setrecursionlimit(ORDINARY_FRAMES + own_frames())
     if not compiled:
         torch.compiler.set_stance("force_eager")
     torch.manual_seed(_SEED)  # the forks of one process would all begin with the numbers of that process
