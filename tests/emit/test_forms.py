@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from case_text import case_of
 from failing_cases import CASES, PREDICATE, differs
 
 from minifier.data.case import Symbolic, TensorInput
@@ -180,6 +181,26 @@ def test_modules_that_lie_in_the_scripts_folders_are_named(tmp_path):
     (line,) = needed_folder({"torch", "passes", "backend"}, [str(tmp_path)])
     assert "backend, passes" in line and "PYTHONPATH" in line
     assert needed_folder({"torch"}, [str(tmp_path)]) == [] == needed_folder({"backend"}, [])
+
+
+LIKE_A_TEMPLATE = 'pick("aot_eager_default_partitioner", list(range(2)), [x], fn(x), backend="eager")'
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_backend_is_taken_for_the_templates_text(name):
+    case = CASES[name]
+    case = replace(case, backend=replace(case.backend, expression=LIKE_A_TEMPLATE, options={"of": LIKE_A_TEMPLATE}))
+    for template, variant in forms_for(case):
+        nodes = [*ast.walk(ast.parse(write_repro(case, template, variant).text))]
+        calls = [ast.unparse(node).replace("'", '"') for node in nodes if isinstance(node, ast.Call)]
+        texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
+        assert LIKE_A_TEMPLATE in calls and (template is Template.CALL_COMPILER or LIKE_A_TEMPLATE in texts)
+
+
+def test_several_results_that_may_share_memory():
+    """With any of several inputs."""
+    case = case_of("a: float32[6]\nb: float32[6]\nc = torch.sin(a)\nd = b.view(6)\nreturn c, d")
+    assert write_repro(case, Template.COMPARE_STORAGES).text.count("sharing(x, y, *") == 2
 
 
 def test_only_variables_are_marked_as_the_scripts():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import sys
 import textwrap
 import tokenize
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -143,6 +144,12 @@ def statements_of(text: str) -> list[tuple[ast.stmt, str]]:
 
 def _decorated(node: ast.stmt) -> list[int]:
     return [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
+
+
+def replaced_at_once(text: str, new_texts: Mapping[str, str]) -> str:
+    """Replace each key by its value wherever it occurs, the longest first; nothing that was put in is replaced."""
+    keys = "|".join(map(re.escape, sorted(new_texts, key=len, reverse=True)))
+    return re.sub(keys, lambda found: new_texts[found[0]], text) if keys else text
 
 
 def blank_lines_above(source: str) -> int:

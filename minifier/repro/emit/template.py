@@ -24,6 +24,7 @@ from minifier.repro.emit.script_text import (
     keep_script_names,
     page,
     predicate_source,
+    replaced_at_once,
     sorted_imports,
     statements_of,
     under,
@@ -83,9 +84,9 @@ class Filling:
 def fill(name: str, filling: Filling) -> str:
     """Return the script: imports, settings, functions, inputs, and the last statements of the template `name`."""
     text = template_source(name)
-    for old, new in filling.replacements.items():
-        assert old in text, f"the template {name} has no {old!r}"
-        text = text.replace(old, new)
+    missing = [old for old in filling.replacements if old not in text]
+    assert not missing, f"the template {name} has no {missing}"
+    text = replaced_at_once(text, filling.replacements)
     imports = {*filling.imports, *filling.script_definitions.imports}
     definitions: list[str] = []
     inputs: tuple[str, ...] = ()
@@ -144,24 +145,28 @@ def _inputs_function(filling: Filling) -> str:
 
 
 # The template's input as an argument of the function, compiled or not. In other calls, `x` means a single tensor.
-_INPUT = re.compile(r"(\)|\b(?:fn|f|compiled|compiler|sharing))\(x(?:\)|, (?=\w))")
+_INPUT = r"(?P<call>\)|\b(?:fn|f|compiled|compiler|sharing))\(x(?:\)|, (?=[\w*]))"
 
 
 def _filled(statement: str, filling: Filling) -> str:
-    """Put backend, backend arguments and inputs in the place of the template's."""
+    """Put backend, backend arguments and inputs in the place of the template's, all at once: they may look like it."""
     arguments = ", ".join(filling.arguments)
-
-    def call(found: re.Match[str]) -> str:
-        end = ")" if found[0].endswith(")") else ", " if arguments else ""
-        return f"{found[1]}({arguments}{end}"
-
-    statement = _INPUT.sub(call, statement).replace("[x]", f"[{arguments}]")
-    statement = statement.replace('backend="eager"', _backend_argument(filling))
     more = "".join(f", {each}" for each in filling.backend_arguments)
-    called = f'lookup_backend("eager")(graph, [{arguments}]'
-    statement = statement.replace("range(2)", f"range({filling.wrapping.calls})")
-    statement = statement.replace(called, f"lookup_backend({filling.backend})(graph, [{arguments}]{more}")
-    return statement.replace('"aot_eager_default_partitioner"', filling.backend)
+    new_texts = {
+        'lookup_backend("eager")(graph, [x]': f"lookup_backend({filling.backend})(graph, [{arguments}]{more}",
+        'backend="eager"': _backend_argument(filling),
+        '"aot_eager_default_partitioner"': filling.backend,
+        "range(2)": f"range({filling.wrapping.calls})",
+        "[x]": f"[{arguments}]",
+    }
+
+    def filled(found: re.Match[str]) -> str:
+        if found["call"] is None:
+            return new_texts[found[0]]
+        end = ")" if found[0].endswith(")") else ", " if arguments else ""
+        return f"{found['call']}({arguments}{end}"
+
+    return re.sub("|".join([*map(re.escape, new_texts), _INPUT]), filled, statement)
 
 
 def _backend_argument(filling: Filling) -> str:

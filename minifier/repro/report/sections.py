@@ -17,6 +17,7 @@ from minifier.errors import said_of_trace
 from minifier.process.distributions import imported_beside_torch
 from minifier.process.progress import counted
 from minifier.reduction.summary import FAILS, KEPT, OtherFailure, Summary
+from minifier.repro.emit.script_text import replaced_at_once
 from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.repro.report.history import Probed, steps_of
 from minifier.repro.report.inline import code
@@ -139,9 +140,7 @@ def _what_fails(outcome: Outcome) -> Iterable[Section]:
 def _conclusions(summary: Summary) -> Iterable[Block]:
     """Say what of the compiler is at fault, and what avoids the failure."""
     if summary.part:
-        reason = summary.reason
-        for change in summary.workarounds:
-            reason = reason.replace(change, code(change))
+        reason = replaced_at_once(summary.reason, {change: code(change) for change in summary.workarounds})
         yield Text(f"At fault: {summary.part}. {reason}")
     if summary.workarounds:
         yield Text("With each of these changes alone, the repro ran without the failure in a fresh interpreter:")
