@@ -5,7 +5,6 @@ import faulthandler
 import os
 import signal
 import threading
-import time
 
 import pytest
 
@@ -62,7 +61,7 @@ def test_a_process_that_aborts_in_the_allocator_dies_of_it(processes, tmp_path):
         stack_file(stacks.path)
         with after_stack_file():
             private.print_native_stacks()
-        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()  # so there is a lock
+        threading.Thread(target=threading.Event().wait, daemon=True).start()  # so there is a lock
         allocator = ctypes.CDLL(None)
         allocator.malloc.restype = ctypes.c_void_p
         allocator.free.argtypes = [ctypes.c_void_p]
