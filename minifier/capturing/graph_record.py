@@ -39,7 +39,7 @@ from minifier.data.case.store import ATEN, TENSORS, load, save
 from minifier.data.case.switches import is_secret
 from minifier.data.failure import Difference, Failure, Fingerprint, Kind, Stage
 from minifier.data.failure.evidence import failure_of_differences
-from minifier.data.failure.fingerprint import failure_of, of_line
+from minifier.data.failure.fingerprint import NO_NODES, failure_of, of_line
 from minifier.data.failure.observed import describe, text
 from minifier.errors import CannotSave
 from minifier.process.logs import CallWatch
@@ -189,7 +189,7 @@ class Record:
 
     def _failure_of(self, stage: Stage, error: BaseException) -> Failure:
         inner = backend_error(error)
-        failure = failure_of(stage, describe(inner), text(inner), self.graph.free_names if self.graph else ())
+        failure = failure_of(stage, describe(inner), text(inner), self.graph.free_names if self.graph else NO_NODES)
         if self.graph is not None:
             with self.undisturbed():
                 failure = replace(failure, hints=hints(inner, self.graph))
@@ -197,7 +197,7 @@ class Record:
 
     def fell_back(self, stage: Stage, line: str, values: Sequence[Any], call: int = 0, changed: bool = False) -> None:
         """Log the failure of a call that returned, but logged a line that counts as a failure; save the Case."""
-        names = self.graph.free_names if self.graph is not None else ()
+        names = self.graph.free_names if self.graph is not None else NO_NODES
         with _guard(self):
             self._note(Failure(of_line(stage, line, names), Kind.SILENT_FALLBACK.value, line), values, call, changed)
 

@@ -140,7 +140,7 @@ def flaky(rate: float, fault: Fault, seed: int = 0) -> Fault:
 
 def seen_failure(ended: ChildEnd, nodes: Collection[str] = (), **changes: Any) -> Failure:
     """The failure that a child which ended like this showed."""
-    failure = seen(_within(ended, Limits(1.0)), tuple(nodes))
+    failure = seen(_within(ended, Limits(1.0)), dict.fromkeys(nodes, ""))
     assert failure is not None
     return replace(failure, **changes)
 

@@ -12,7 +12,7 @@ from minifier.data.failure.observed import describe
 
 
 def seen(error, nodes=(), stage=Stage.COMPILE):
-    return of_exception(stage, describe(error), nodes)
+    return of_exception(stage, describe(error), dict.fromkeys(nodes, ""))
 
 
 def raised(work, *args):
@@ -231,3 +231,17 @@ def test_the_members_of_a_group_are_part_of_it():
 def test_an_exit_has_the_kind_that_it_has_from_outside():
     found = seen(raised(sys.exit, "fatal: no lowering"))
     assert (found.kind, found.message, found.types) == (Kind.EXIT, "exit status 1", ())
+
+
+def test_a_node_may_be_called_after_its_op_or_by_a_name_of_its_own():
+    """Dynamo names a node after the variable that it is assigned to, if there is one."""
+
+    def said(name, nodes):
+        links = [{"type": "ValueError", "bases": [], "message": f"cannot lower node {name!r}", "frames": []}]
+        return of_exception(Stage.COMPILE, links, nodes)
+
+    nodes = {"hidden_states": "dropout", "hidden_states_4": "gelu"}
+    by_op, by_name = said("gelu", nodes), said("hidden_states_4", nodes)
+    assert same(by_op, by_name) and same(by_name, by_op)
+    for other in (said("hidden_states", nodes), said("layout", nodes)):
+        assert not same(by_op, other) and not same(other, by_op)

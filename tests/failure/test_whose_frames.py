@@ -152,7 +152,9 @@ def test_who_asked_for_too_much_memory_is_known_by_the_outermost_exception():
 
 
 def test_names_of_nodes_are_kept_without_their_numbers_as_far_as_they_are_mentioned():
-    found = of_exception(Stage.RUN, [link(message="hidden_3 and score differ")], ["hidden_7", "score", "other"])
+    found = of_exception(
+        Stage.RUN, [link(message="hidden_3 and score differ")], dict.fromkeys(["hidden_7", "score", "other"], "")
+    )
     assert found.names == ("hidden", "score")
 
 

@@ -104,6 +104,9 @@ def test_the_same_failure_has_the_same_key_whatever_its_numbers_and_the_users_na
     assert first == again
     first, again = (key(message=f"cannot lower {name} (cumsum)", names=(name,)) for name in ("pos", "running.sum"))
     assert first == again
+    op = case.graph.ops[0].short_target
+    first, again = (key(message=f"cannot lower node '{name}'", names=names) for name, names in ((op, ()), ("h", "h")))
+    assert first == again, "a node without a name of its own is called after its op"
     wrong = replace(case, failure=Failure(WRONG, "wrong-result", "it is off"))
     nodes = tuple(replace(node, target="torch.erf") if node.is_op else node for node in case.graph.nodes)
     others = [key(stage=Stage.RUN), key(native="error: no tile"), key(wrong), key(wrong, message="stride")]

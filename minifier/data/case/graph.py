@@ -147,11 +147,11 @@ class Graph:
         return {name: f"l_v{i}_" for i, name in enumerate(cut)}
 
     @cached_property
-    def free_names(self) -> tuple[str, ...]:
-        """Names of nodes that are no op's target, apart from a number at the end."""
-        targets = {node.short_target for node in self.nodes if node.is_op}
-        names = [self.input_names.get(node.name, node.name) for node in self.nodes if node.op != "output"]
-        return tuple(name for name in names if name.rstrip("0123456789").rstrip("_") not in targets)
+    def free_names(self) -> dict[str, str]:
+        """Names of nodes that are no op's target, apart from a number at the end; each with its op, "" for an input."""
+        ops = {node.name: node.short_target if node.is_op else "" for node in self.nodes if node.op != "output"}
+        free = [name for name in ops if name.rstrip("0123456789").rstrip("_") not in ops.values()]
+        return {self.input_names.get(name, name): ops[name] for name in free}
 
 
 def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:

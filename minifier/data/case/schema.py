@@ -278,6 +278,7 @@ FIELDS: dict[type, dict[str, Check]] = {
         "types": each(texts.line),
         "message": texts.text,
         "names": each(texts.text),
+        "ops": each(texts.text),
         "native": texts.text,
         "aspects": each(texts.line),
         "traced": texts.text,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 
 from minifier.data.failure.frames import (
     Frame,
@@ -69,6 +70,7 @@ _NO_MEMORY = re.compile(
     r"DefaultCPUAllocator: |can't allocate memory|not enough memory: you tried to allocate|std::bad_alloc"
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+NO_NODES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Fingerprint:
     site: the backend's innermost frame.
     message: the normalised message.
     names: words of the message that are names of graph nodes, and may differ.
+    ops: the ops of these nodes. A node without a name of its own is named after its op.
     native: the normalised diagnostic or function of native code (`native_identity`); "" if unknown.
     forms: other failures of the same graph that count as this failure. A race may raise different errors.
     aspects: all aspects of a wrong result. The message is the aspect that candidates must show. A repro's assertion may
@@ -97,6 +100,7 @@ class Fingerprint:
     site: Frame | None = None
     message: str = ""
     names: tuple[str, ...] = ()
+    ops: tuple[str, ...] = ()
     native: str = ""
     forms: tuple[Fingerprint, ...] = ()
     aspects: tuple[str, ...] = ()
@@ -216,8 +220,8 @@ def _is_out_of_memory(link: Link) -> bool:
     return "RuntimeError" in kinds and _NO_MEMORY.search(link["message"]) is not None
 
 
-def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ()) -> Fingerprint:
-    """Return the fingerprint of an exception from `observed.describe`; `nodes` are the graph's names."""
+def of_exception(stage: Stage, links: Sequence[Link], nodes: Mapping[str, str] = NO_NODES) -> Fingerprint:
+    """Return the fingerprint of an exception from `observed.describe`; `nodes` are the graph's `free_names`."""
     if (status := links[0].get("exit status")) is not None:  # other processes only see the status
         return Fingerprint(stage, Kind.EXIT, message=f"exit status {status}")
     chain = without_wrappers(links)
@@ -235,6 +239,7 @@ def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ())
         # What handles the first refusal may be refused memory as well: that exception comes from elsewhere.
         sites = (outermost([frame for frame in frames_of([link]) if is_owned(frame.module)]) for link in chain)
         return Fingerprint(stage, Kind.OUT_OF_MEMORY, site=next(filter(None, sites), None), message="no more memory")
+    names, ops = _named(message, "\n".join(link["message"] for link in chain), nodes)
     return Fingerprint(
         stage=stage,
         kind=Kind.EXCEPTION,
@@ -242,28 +247,34 @@ def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ())
         raising=raising_frame(chain if frames_of(chain) else links),
         site=own[-1] if own else None,
         message=message,
-        names=_names_in(message, nodes),
+        names=names,
+        ops=ops,
         traced=traced_line(links),
         graph_break=graph_break(links),
     )
 
 
-def of_line(stage: Stage, line: str, nodes: Iterable[str] = ()) -> Fingerprint:
-    """Return the fingerprint of a fallback that a backend logs with this line; `nodes` are the graph's names."""
+def of_line(stage: Stage, line: str, nodes: Mapping[str, str] = NO_NODES) -> Fingerprint:
+    """Return the fingerprint of a fallback that a backend logs with this line; `nodes` are the graph's `free_names`."""
     message = normalise(line)
-    return Fingerprint(stage, Kind.SILENT_FALLBACK, message=message, names=_names_in(message, nodes))
+    names, ops = _named(message, line, nodes)
+    return Fingerprint(stage, Kind.SILENT_FALLBACK, message=message, names=names, ops=ops)
 
 
-def _names_in(message: str, nodes: Iterable[str]) -> tuple[str, ...]:
-    known_names = {re.sub(r"_\d+$", "", name) for name in nodes}
-    return tuple(sorted(known_names.intersection(words(message))))
+def _named(message: str, text: str, nodes: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words of the normalised message that are names of nodes, and the ops of those that the text names."""
+    bare = {name: re.sub(r"_\d+$", "", name) for name in nodes}
+    names = set(words(message)).intersection(bare.values())
+    said = set(_IDENTIFIER.findall(text)) if names else set()
+    ops = {nodes[name] for name in said.intersection(nodes) if bare[name] in names}
+    return tuple(sorted(names)), tuple(sorted(filter(None, ops)))
 
 
 def failure_of(
     stage: Stage,
     links: Sequence[Link],
     traceback: str,
-    nodes: Iterable[str] = (),
+    nodes: Mapping[str, str] = NO_NODES,
     hints: tuple[tuple[str, ...], ...] = (),
 ) -> Failure:
     """Return the failure of an exception, without its wrappers."""
@@ -287,7 +298,7 @@ def with_native(failure: Failure, output: str) -> Failure:
 
 
 def _same_message(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, str] | None) -> bool:
-    """Compare word by word, where a node's name matches any other node's.
+    """Compare word by word, where a node's name matches any other node's, and its own op.
 
     `renamed` is given for a retraced graph. There a node's name matches any identifier. A variable matches the name
     of its node."""
@@ -297,7 +308,8 @@ def _same_message(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, 
     return len(expected) == len(actual) and all(
         a == b
         or {a, b} == {STACK, "None"}  # a graph that was built from a Case may lack the stacks of its nodes
-        or (a in sought.names and b in seen.names)
+        or (a in sought.names and b in (*seen.names, *sought.ops))
+        or (a in seen.ops and b in seen.names)
         or (renamed is not None and _is_renamed(a, b, sought.names, renamed))
         for a, b in zip(expected, actual, strict=True)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +13,7 @@ from minifier.data.case import Case
 from minifier.data.case.serial import unpack
 from minifier.data.failure import Difference, Failure, Fingerprint, Kind, Stage, Verdict, matches, same
 from minifier.data.failure.evidence import exit_status, failure_of_differences, fatal_signal, hang, no_memory
-from minifier.data.failure.fingerprint import aborted_without_memory, failure_of, of_line, with_native
+from minifier.data.failure.fingerprint import NO_NODES, aborted_without_memory, failure_of, of_line, with_native
 from minifier.data.failure.likeness import is_alike
 from minifier.data.torch_names import INDUCTOR_MODULES
 from minifier.process.child import signal_name
@@ -39,13 +39,13 @@ class Judged:
         return self.verdict is Verdict.UNRESOLVED and timed_out
 
 
-def seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None = None) -> Failure | None:
+def seen(ended: ChildEnd, nodes: Mapping[str, str] = NO_NODES, sought: Fingerprint | None = None) -> Failure | None:
     """Return the failure that a child showed, or None for a pass; the sought difference among several."""
     failure = _seen(ended, nodes, sought)
     return with_native(failure, ended.written) if failure is not None else None
 
 
-def _seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None) -> Failure | None:
+def _seen(ended: ChildEnd, nodes: Mapping[str, str], sought: Fingerprint | None) -> Failure | None:
     stage = Stage.COMPILE if ended.stage in (None, AHEAD) else Stage(ended.stage)
     if ended.timed_out:
         return hang(stage, ended.seconds, ended.output)
@@ -64,7 +64,11 @@ def _seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None) -> 
 
 
 def _judge_lines(
-    lines: Sequence[tuple[str, str]], seconds: float, sought: Fingerprint, nodes: Sequence[str], match_log: str | None
+    lines: Sequence[tuple[str, str]],
+    seconds: float,
+    sought: Fingerprint,
+    nodes: Mapping[str, str],
+    match_log: str | None,
 ) -> Judged:
     """Judge a silent fallback, which shows as a line in a log."""
     for stage, line in lines:
@@ -79,7 +83,7 @@ def _judge_lines(
 def judge(
     ended: ChildEnd,
     sought: Fingerprint,
-    nodes: Sequence[str] = (),
+    nodes: Mapping[str, str] = NO_NODES,
     match: str | None = None,
     match_log: str | None = None,
     first: Failure | None = None,

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -287,8 +287,9 @@ def duplicate_key(case: Case) -> str:
     """Return twelve hexadecimal digits, equal for equal failures of a backend.
 
     Equal are the backend's distribution, the stage and kind of the failure, the ops and the dtypes of what they read,
-    the raising function, what native code wrote, and the normalised message.
+    the raising function, what native code wrote, and the normalised message. There a node may be called after its op.
     """
+    ops = op_names(case)
     fingerprint = case.failure.fingerprint
     raising = fingerprint.raising
     identity = [
@@ -298,8 +299,8 @@ def duplicate_key(case: Case) -> str:
         fingerprint.types,
         [raising.module, raising.function] if raising is not None else None,
         fingerprint.native,
-        words_of(fingerprint, "<node>"),
-        op_names(case),
+        words_of(replace(fingerprint, names=(*fingerprint.names, *ops)), "<node>"),
+        ops,
         sorted({given.meta.dtype for given in case.inputs if isinstance(given, TensorInput)}),
     ]
     return hashlib.blake2b(json.dumps(identity).encode(), digest_size=6).hexdigest()

@@ -150,7 +150,7 @@ class SourceLab:
 
         (end,) = run_children([job], self._limits(), self.scratch)
         self._note_fault("the control with aot_eager", end)
-        return judge(end, self.expected, (), self.match).verdict is Verdict.SAME
+        return judge(end, self.expected, match=self.match).verdict is Verdict.SAME
 
     def verdict(self, source: str) -> Verdict | None:
         """Return the verdict on a text; None if `holds` was not asked about it."""
@@ -184,7 +184,7 @@ class SourceLab:
             self._warn(f"{what} failed by itself: {end.fault.strip().splitlines()[-1]}", end.fault)
 
     def _judged(self, run: SourceRun) -> Judged:
-        judged = judge(run.end, self.expected, (), self.match)
+        judged = judge(run.end, self.expected, match=self.match)
         is_other = judged.verdict is Verdict.SAME and not all(each.holds(run) for each in self.conditions)
         return _another(judged) if is_other else judged
 

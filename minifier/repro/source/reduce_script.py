@@ -97,7 +97,7 @@ def _shows(lab: SourceLab, sources: list[str], of_backend: Case | None, known: K
     for source in sources:
         run = SourceRun(source, lab.run(source))
         try:
-            _expect(seen(run.end, ()), of_backend, known)
+            _expect(seen(run.end), of_backend, known)
         except NoRepro as error:
             errors.append(error)
             continue
@@ -106,7 +106,7 @@ def _shows(lab: SourceLab, sources: list[str], of_backend: Case | None, known: K
 
 
 def _failure(run: SourceRun) -> Failure:
-    failure = seen(run.end, ())
+    failure = seen(run.end)
     assert failure is not None, "the run was found to fail"
     return failure
 
@@ -148,7 +148,7 @@ def _which_passes_in_eager(lab: SourceLab, source: str, failure: Failure, said: 
 
     Raises FailsByItself if both fail.
     """
-    in_eager = seen(lab.run(source, compiled=False), ())
+    in_eager = seen(lab.run(source, compiled=False))
     if in_eager is None:
         return source
     shorter = up_to_failing_statement(source, failure)

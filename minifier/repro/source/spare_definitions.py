@@ -105,7 +105,7 @@ def _shorten(
         show=channel.show,
     )
     end = lab.run(task.script)
-    failure = seen(end, ())
+    failure = seen(end)
     if failure is None or not _may_be_sought(failure.fingerprint, task.sought):
         return None
     lab.sought, lab.conditions = failure.fingerprint, [SameEvidence(SourceRun(task.script, end))]
