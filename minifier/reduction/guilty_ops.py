@@ -263,6 +263,7 @@ class Guilt(Enum):
     """Whether the reduced graph's ops make the whole graph's results wrong."""
 
     PROVED = "proved"
+    REPEATED = "repeated"
     SHARED = "shared"
     NONE = "none"
     DOUBTFUL = "doubtful"
@@ -271,6 +272,7 @@ class Guilt(Enum):
 
 _SENTENCES = {
     Guilt.PROVED: "if eager computes the remaining ops in the whole graph, its failure is gone",
+    Guilt.REPEATED: "the whole graph fails at the same ops in other places too: {others}",
     Guilt.SHARED: "the whole graph fails at more than this: its failure is gone only with eager's "
     "values for {others} too",
     Guilt.NONE: "the reduced graph's ops are wrong, but the results of the whole graph do not depend on that, but on "
@@ -339,16 +341,18 @@ def charge(runner: ProbeRunner, case: Case, reduced: Case) -> Charge:
     right = is_right(runner, case, own)
     if right:
         return Charge(Guilt.PROVED)
+    targets = {_last_op(case, group).target for group in own}
+    if causes.known and set(own).isdisjoint(causes.guilty):
+        return Charge(Guilt.NONE, others)
     if causes.known:
-        return Charge(Guilt.NONE if set(own).isdisjoint(causes.guilty) else Guilt.SHARED, others)
+        is_repeated = targets.issuperset(_last_op(case, group).target for group in causes.guilty)
+        return Charge(Guilt.REPEATED if is_repeated else Guilt.SHARED, others)
     if right is None:
         return Charge(Guilt.UNTESTED)
-    targets = {_last_op(case, group).target for group in own}
     of_a_kind = [group for group in atoms(case.graph) if group in own or _last_op(case, group).target in targets]
     if len(of_a_kind) > len(own) and is_right(runner, case, of_a_kind):
-        return Charge(
-            Guilt.SHARED, tuple(_said(_last_op(case, each), reduced) for each in of_a_kind if each not in own)
-        )
+        rest = (_said(_last_op(case, group), reduced) for group in of_a_kind if group not in own)
+        return Charge(Guilt.REPEATED, tuple(rest))
     return Charge(Guilt.DOUBTFUL)
 
 

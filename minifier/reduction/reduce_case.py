@@ -159,7 +159,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
                 save_reduced(runner, passing, folder.nearest)
             wrong_ops = _wrong_ops(runner, case, reduced, time.monotonic() - started)
     with contextlib.suppress(KeyboardInterrupt), runner.going_on("other failures"):
-        others = save_others(runner, folder, len(reduced.graph.ops))
+        others = save_others(runner, folder, reduced)
     untold = sum(runner.untold.values(), Counter[Verdict]())
     is_proved = ended is search.Ending.PROVED and not known.skipped
     summary = Summary(

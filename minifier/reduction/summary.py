@@ -12,13 +12,14 @@ from minifier.data.case import Case, Stored, TensorInput
 from minifier.data.case.inputs import source_names
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import TENSORS, save
-from minifier.data.failure import Kind, Verdict
+from minifier.data.failure import Aspect, Kind, Verdict
 from minifier.data.failure.likeness import raised_alike
 from minifier.errors import CannotSave
 from minifier.process.progress import counted
 from minifier.reduction.probe.evaluate import store_inputs
 from minifier.reduction.probe_runner import Other, ProbeRunner
 
+_VALUES = {Aspect.VALUES.value, Aspect.MUTATION.value}  # in which wrong values show: of results, of changed inputs
 FAILS = "fails"  # the answer of a probe that shows the failure
 ALIKE = "fails in the same way"  # of a control
 KEPT = "left as it is, as the backend's own code: "  # begins a note that names functions
@@ -191,21 +192,30 @@ def save_reduced(runner: ProbeRunner, case: Case, folder: Path) -> Case:
     return case
 
 
-def save_others(runner: ProbeRunner, folder: RunFolder, ops: int) -> list[OtherFailure]:
+def save_others(runner: ProbeRunner, folder: RunFolder, reduced: Case) -> list[OtherFailure]:
     """Write the smallest Case of each other failure; return what the summary tells of them.
 
-    Failures with fewer than `ops` ops that were raised in the same functions as the sought failure come first: the
-    cause may be the same. The smallest is the first.
+    Failures of fewer ops than the reduced Case that were raised in the same functions as the sought failure come first:
+    the cause may be the same. The smallest is the first. What the ops of the reduced Case raise elsewhere in the graph,
+    in the same functions, is no other failure, nor a wrong value that they leave in an input in place of a result.
     """
     saved = []
+    targets = _targets(reduced)
+
+    def is_another(other: Other[Case]) -> bool:
+        seen, ops = other.failure.fingerprint, _targets(other.program)
+        if raised_alike(runner.sought, seen):
+            return ops != targets
+        return not _VALUES.issuperset((runner.sought.message, seen.message)) or not targets <= ops
 
     def is_near(other: Other[Case]) -> bool:
-        return len(other.program.graph.ops) < ops and raised_alike(runner.sought, other.failure.fingerprint)
+        is_smaller = len(other.program.graph.ops) < len(reduced.graph.ops)
+        return is_smaller and raised_alike(runner.sought, other.failure.fingerprint)
 
     def size_if_near(other: Other[Case]) -> float:
         return len(other.program.graph.ops) if is_near(other) else math.inf
 
-    for number, other in enumerate(sorted(runner.others, key=size_if_near), 1):
+    for number, other in enumerate(sorted(filter(is_another, runner.others), key=size_if_near), 1):
         place = folder.others / str(number)
         save_reduced(runner, other.program, place)
         failure, fingerprint = other.failure, other.failure.fingerprint
@@ -223,3 +233,7 @@ def save_others(runner: ProbeRunner, folder: RunFolder, ops: int) -> list[OtherF
             )
         )
     return saved
+
+
+def _targets(case: Case) -> Counter[str]:
+    return Counter(node.target for node in case.graph.ops)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from chains import chain
+from chains import chain, names
 from fake_prober import (
     breaks,
     dies,
@@ -11,6 +11,7 @@ from fake_prober import (
     exhausts,
     hangs,
     has,
+    has_node,
     invalid,
     logs,
     planned,
@@ -20,9 +21,10 @@ from fake_prober import (
 )
 
 from minifier.data.case.ops import with_ops
+from minifier.data.case.run_folder import RunFolder
 from minifier.data.failure import Aspect, Difference, Kind, Verdict
 from minifier.reduction.flakiness import set_rate, set_timeout, set_workers
-from minifier.reduction.summary import as_sighted
+from minifier.reduction.summary import as_sighted, save_others
 
 CASE = chain("cos", "sin", "tanh", "exp")
 ALONE = {name: with_ops(CASE, [name]) for name in ("cos", "sin", "tanh", "exp")}
@@ -65,8 +67,8 @@ def test_a_hang_that_is_sought_is_no_lack_of_time(make_lab):
 
 def test_other_failures_are_kept_aside_with_their_smallest_case(make_lab):
     lab, _ = make_lab(CASE, when(has("sin"), raises("no room"), when(has("exp"), dies(), TANH)))
-    for names in (["cos", "sin"], ["sin"], ["sin", "tanh"], ["exp"], ["cos", "tanh"]):
-        lab.probe([with_ops(CASE, names)])
+    for ops in (["cos", "sin"], ["sin"], ["sin", "tanh"], ["exp"], ["cos", "tanh"]):
+        lab.probe([with_ops(CASE, ops)])
     found = [(o.failure.message, [n.name for n in o.program.graph.ops], o.sightings) for o in lab.others]
     assert found == [("no room", ["sin"], 3), ("SIGSEGV", ["exp"], 1)]
     lab, _ = make_lab(CASE, lambda case: raises("no room"))
@@ -74,6 +76,15 @@ def test_other_failures_are_kept_aside_with_their_smallest_case(make_lab):
     lab.phase = "simplify"
     lab.probe([CASE])
     assert lab.others == [], "without ops, and what a pass made"
+
+
+def test_what_the_same_ops_raise_elsewhere_in_the_graph_is_no_other_failure(make_lab, tmp_path):
+    case = chain("tanh", "cos", "tanh")
+    left, _, right = names(case)
+    lab, _ = make_lab(case, when(has_node(right), raises("no tile on the right"), TANH))
+    lab.probe([with_ops(case, [right])])
+    assert len(lab.others) == 1
+    assert save_others(lab, RunFolder(tmp_path), with_ops(case, [left])) == []
 
 
 def test_a_fault_of_the_tools_own_is_no_answer(make_lab):

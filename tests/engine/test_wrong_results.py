@@ -7,7 +7,7 @@ import pytest
 import torch
 from captured import captured, refused_case
 from chains import chain, names
-from fake_prober import breaks, differs, differs_by, has, targets, when
+from fake_prober import breaks, differs, differs_by, has, has_node, targets, when
 
 from minifier.data.case.ops import with_ops
 from minifier.data.failure import Aspect, Difference, Stage
@@ -107,3 +107,13 @@ def test_a_simplification_that_only_the_backend_itself_gets_wrong_is_taken_back(
     assert targets(done.case) == ["tanh"] and done.case.through_dynamo and done.case.elements == 2
     always = reduce(chain("cos", "tanh", "abs", shape=(4, 6), failing=differs()), when(has("tanh"), differs()))
     assert always.case.elements == 1 and not always.case.through_dynamo
+
+
+@pytest.mark.parametrize("aspect", [Aspect.MUTATION, Aspect.DTYPE])
+def test_a_wrong_value_of_the_same_ops_in_an_input_is_no_other_failure(reduce, aspect):
+    case = chain("sin", "cos", "tanh", "abs", "exp", "tanh", failing=differs())
+    first, second = [name for name in names(case) if name.startswith("tanh")]
+    elsewhere = differs(aspect=aspect, where="input x after the call")
+    done = reduce(case, when(has_node(second), differs(), when(has_node(first), elsewhere)))
+    assert targets(done.case) == ["tanh"]
+    assert len(done.summary.others) == (aspect is Aspect.DTYPE)

@@ -118,7 +118,7 @@ def _reduced(outcome: Outcome) -> str:
 
 def _cause(outcome: Outcome) -> Iterator[ResultRow]:
     """Yield what is known of the ops that make the script's result wrong, unless the repro has all of them."""
-    if outcome.summary is not None and outcome.summary.cause and outcome.summary.guilt != "proved":
+    if outcome.summary is not None and outcome.summary.cause and outcome.summary.guilt not in ("proved", "repeated"):
         yield ResultRow("cause", outcome.summary.cause, "yellow")
 
 
