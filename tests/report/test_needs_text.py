@@ -12,7 +12,7 @@ from minifier.data.case import Call
 from minifier.data.case.graph import EMPTY_GRAPH
 from minifier.reduction.passes.inputs import data_rows
 from minifier.reduction.passes.table import DATA, SIMPLIFICATIONS
-from minifier.repro.report.needs_text import sentence_of_freedom, sentences_of_needs
+from minifier.repro.report.needs_text import sentences_of_needs
 
 OPS = {"bypass", "pairs", "merge", "together"}  # whose rejections only repeat that no op can go
 
@@ -51,7 +51,12 @@ def test_dimensions_of_an_input_are_told_together_and_need_no_size_besides():
 def test_a_need_of_the_case_names_its_number(need):
     need = need.replace("a multiple", "a size that is a multiple")
     (sentence,) = sentences_of_needs(needing(needs=(need,)))
-    assert "8" in sentence and sentence_of_freedom(needing(needs=(need,))) == ""
+    assert "8" in sentence
+
+
+def test_what_the_failure_does_not_need_is_not_said():
+    """Inputs that are others than in the script are no need: the repro has them."""
+    assert "What the failure needs" not in text_of(needing())
 
 
 @pytest.mark.parametrize(

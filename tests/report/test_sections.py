@@ -8,14 +8,13 @@ import pytest
 from case_samples import call, graph, meta, output, placeholder, small_case
 from outcomes import outcome, summed_up, text_of, verified
 
-from minifier.data.case import BackendSource, Drawn, Level, Ref, Stored, Symbolic, TensorInput
+from minifier.data.case import BackendSource, Drawn, Level, Ref, Symbolic, TensorInput
 from minifier.data.case.serial import pack, unpack
 from minifier.data.failure import Aspect, Difference, ElementPair, Failure, Fingerprint, Frame, Kind, Stage
 from minifier.reduction.summary import OtherFailure, Summary
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.failure_text import duplicates, title_of
 from minifier.repro.report.markdown import cut
-from minifier.repro.report.needs_text import free_aspects
 from minifier.repro.report.outcome import duplicate_key, result_data
 from minifier.repro.report.pictures import boxes_of, layers_of
 from minifier.repro.report.privacy import NOBODYS, shareable_case
@@ -161,30 +160,6 @@ def test_a_summary_comes_back_from_its_json_as_it_was():
     assert unpack(Summary, json.loads(json.dumps(pack(whole)))) == whole
 
 
-TRANSPOSED = replace(meta(4, 8), stride=(1, 4))
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "more", "free"),
-    [
-        (meta(4, 8), meta(1, 1), {}, ("size", "value")),
-        (meta(4, 8), meta(4), {"source": Stored("x")}, ()),
-        (meta(4, 8), meta(1), {"source": Stored("x")}, ("size",)),
-        (meta(4, 8), meta(2, 2), {"source": Drawn("randint", 40, 118)}, ()),
-        (meta(4, 8), meta(0, 1), {}, ("value",)),
-        (meta(4, 8), meta(2, 2), {"symbolic": Symbolic.GIVEN}, ("value",)),
-        (meta(4, 8, dtype="float16"), meta(4, 8), {}, ("dtype", "value")),
-        (TRANSPOSED, meta(4, 8), {}, ("stride", "value")),
-        (TRANSPOSED, TRANSPOSED, {}, ("value",)),
-    ],
-)
-def test_an_aspect_is_free_only_where_it_was_changed(before, after, more, free):
-    nodes = graph(placeholder("x", before), call("tanh", "torch.tanh", Ref("x")), output("tanh"))
-    captured = replace(small_case(), graph=nodes, inputs=(TensorInput("x", before, Stored("x")),))
-    source = more.pop("source", Drawn("randn"))
-    assert free_aspects(captured, replace(captured, inputs=(TensorInput("x", after, source),), **more)) == free
-
-
 def test_what_was_cut_off_is_not_called_minimal():
     cut_off = summed_up(outcome(), passes={"sizes": "unfinished", "data": "fixpoint"})
     assert outcome().proved == "minimal" != cut_off.proved and cut_off.why_unfinished in text_of(cut_off)
@@ -197,14 +172,6 @@ def test_what_was_not_proved_is_not_called_minimal(found):
     open_ = summed_up(outcome(), one_minimal=False, **found)
     exceptions = open_.summary.exceptions
     assert exceptions and exceptions in text_of(open_) and exceptions in open_.proved and open_.proved != "minimal"
-
-
-@pytest.mark.parametrize("how", ["randn", "zeros"])
-def test_values_that_may_be_the_captured_ones_are_not_called_changed(how):
-    given = outcome()
-    (item,) = given.minimal.inputs
-    minimal = replace(given.minimal, inputs=(replace(item, source=Drawn(how)),))
-    assert ("value" in free_aspects(given.case, minimal)) is (how == "randn")
 
 
 def traceback_text(exception, frames, message_lines):

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from minifier.data.case import Case, Drawn, TensorInput
+from minifier.data.case import Case
 from minifier.data.case.graph import Node
-from minifier.data.case.values import TensorMeta, is_permuted
 from minifier.process.progress import counted
 from minifier.repro.report.inline import code
 from minifier.repro.report.outcome import Outcome
 
-_Pair = tuple[TensorMeta, TensorInput]  # the value as captured, and the input as it is now
-
 _MAX_SENTENCES = 12
-_ASPECT_OF_PASS = {"sizes": "size", "dims": "size", "dtypes": "dtype", "layout": "stride", "data": "value"}
-_ASPECTS = {"size": "sizes", "dtype": "dtypes", "stride": "strides", "value": "values"}
 
 # What was changed, for a row of a pass after which the failure was gone. The passes of ops have none: that no op can go
 # is told elsewhere. `input` is an input of the repro, `op` a function that the graph calls.
@@ -120,19 +115,6 @@ def _merged(sentences: Iterable[str]) -> Iterator[str]:
             yield f"{said} of {match['input']} cut to 1{', each alone' if first else ''}."
 
 
-def sentence_of_freedom(outcome: Outcome) -> str:
-    """Say which aspects of all inputs were changed without losing the failure; "" if none was, or if one is needed."""
-    case, summary = outcome.minimal, outcome.summary
-    if case is None or summary is None or summary.unfinished or case.needs:
-        return ""
-    needed = {_ASPECT_OF_PASS.get(need.partition(": ")[0]) for need in summary.needs}
-    free = [_ASPECTS[aspect] for aspect in free_aspects(outcome.case, case) if aspect not in needed]
-    if not free:
-        return ""
-    named = free[0] if len(free) == 1 else f"{', '.join(free[:-1])} and {free[-1]}"
-    return f"The {named} of all inputs are others than in the script, and it fails with these."
-
-
 def sentence_of_calls_ahead(case: Case) -> str:
     """Say that the failure needs earlier calls; "" if it does not."""
     if not case.others:
@@ -177,34 +159,3 @@ def _descriptions(outcome: Outcome) -> dict[str, Callable[[str], str]]:
 def _nodes(case: Case) -> Iterator[Node]:
     for graph in case.graphs:
         yield from graph.ops
-
-
-def free_aspects(captured: Case, minimal: Case) -> tuple[str, ...]:
-    """Return the aspects that were changed in every input of the reduced graph, and that a reader need not keep.
-
-    What could be made no plainer may be needed: sizes count where each is 1 and none is symbolic, values where they
-    are drawn from a normal distribution.
-    """
-    values = {node.name: node.value for node in captured.graph.nodes}
-    pairs: list[_Pair] = []
-    for item in minimal.inputs:
-        value = values.get(item.name)
-        if isinstance(item, TensorInput) and isinstance(value, TensorMeta):
-            pairs.append((value, item))
-    if not pairs or len(pairs) < len(minimal.inputs):
-        return ()
-    tests: Sequence[tuple[str, Callable[[_Pair], bool]]] = (
-        ("size", lambda pair: minimal.symbolic is None and _other_size(*pair)),
-        ("dtype", lambda pair: pair[0].dtype != pair[1].meta.dtype),
-        ("stride", lambda pair: is_permuted(pair[0].shape, pair[0].stride) and not _is_permuted(pair[1])),
-        ("value", lambda pair: isinstance(pair[1].source, Drawn) and pair[1].source.how in ("randn", "bools")),
-    )
-    return tuple(name for name, is_other in tests if all(map(is_other, pairs)))
-
-
-def _other_size(before: TensorMeta, item: TensorInput) -> bool:
-    return before.shape != item.meta.shape and {1}.issuperset(item.meta.shape)
-
-
-def _is_permuted(item: TensorInput) -> bool:
-    return is_permuted(item.meta.shape, item.meta.stride)

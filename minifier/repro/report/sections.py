@@ -33,7 +33,7 @@ from minifier.repro.report.markdown import (
     Text,
     sections_of,
 )
-from minifier.repro.report.needs_text import sentence_of_calls_ahead, sentence_of_freedom, sentences_of_needs
+from minifier.repro.report.needs_text import sentence_of_calls_ahead, sentences_of_needs
 from minifier.repro.report.outcome import Outcome
 from minifier.repro.report.phrases import in_module, what_to_do
 from minifier.repro.report.pictures import boxes_of, draw_reduced, mermaid, op_kinds, overview, size_over_probes
@@ -205,7 +205,7 @@ def _needs(outcome: Outcome) -> Iterable[Section]:
     if case is None or summary is None or not summary.passes:
         return ()
     needs = sentences_of_needs(outcome)
-    texts = [sentence_of_calls_ahead(case), sentence_of_freedom(outcome)]
+    texts = [sentence_of_calls_ahead(case)]
     texts += ["Each of these was changed alone, and the failure was gone:"] if needs else []
     blocks = [Text(text) for text in texts if text]
     return sections_of("What the failure needs", *blocks, Items(needs) if needs else None, level=3, weight=1)
