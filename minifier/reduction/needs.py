@@ -19,7 +19,7 @@ from minifier.data.case.store import edit_from
 from minifier.data.failure import Verdict
 from minifier.reduction.passes.edits import Edit, with_tensors
 from minifier.reduction.passes.inputs import dtype_edits, dtypes_like, is_integer, plain, with_own_memory, with_source
-from minifier.reduction.passes.sizes import numbers, size_edits
+from minifier.reduction.passes.sizes import ALL_SIZES, ALONE, numbers, size_edits, together
 from minifier.reduction.passes.table import DATA
 from minifier.reduction.probe_runner import Spent
 from minifier.reduction.simplify import Simplifier
@@ -29,6 +29,7 @@ _MAX_ELEMENTS = 4096  # of an input that is drawn, as its values stand in the Ca
 
 _INFORMATIVE = ("sizes", "dtypes", "layout", "data", "literals", "arguments")  # passes, the most informative first
 _SIZE, _STRIDE, _VALUES = "size ", "stride of ", "values of "
+_AT_LEAST = "a size of {} or more"
 _ENDS = 2  # of the values that an input may have
 _MIN_SHARE = 0.5  # of the minimal Case's draws that fail: with fewer, eight passing draws may be chance
 _OPS = ("bypass", "pairs", "merge", "together")  # passes whose rejected rows only repeat that no op can go
@@ -79,7 +80,11 @@ class _Measurement:
 
     def run(self) -> None:
         """Measure the rejected rows of the passes, then what the Case itself tells of its inputs."""
-        rows = [(family, name) for family, name in self.simplifier.rejected if family not in ("data", *_OPS)]
+        rows = [
+            (family, name)
+            for family, name in self.simplifier.rejected
+            if family not in ("data", *_OPS) and not name.startswith((ALL_SIZES, ALONE))
+        ]
         views, values = views_among(self.case.inputs), self._inputs_with_values()
         if not (rows or views or values or self.case.has_other_inputs) or not self._is_steady():
             return
@@ -157,8 +162,13 @@ class _Measurement:
     def _any_shows(self, family: str, edits: Sequence[Edit]) -> bool | None:
         """Return whether the failure stays after any of these edits of a pass; None if that is not known."""
         programs = self._programs(edits)
+        any_shows = self._any_of(programs)
+        self._note_passing(family, programs)
+        return any_shows
+
+    def _any_of(self, programs: Sequence[Case]) -> bool | None:
+        """Return whether any of these programs shows the failure; None if that is not known."""
         answers = [self._shows(program) for program in programs]
-        self._note_passing(family, [each for each, answer in zip(programs, answers, strict=True) if answer is False])
         if True in answers:
             return True
         return False if answers and None not in answers else None
@@ -195,9 +205,16 @@ class _Measurement:
         return row.edits if row is not None else ()
 
     def _size(self, size: int) -> str:
-        """Say which sizes fail, from the neighbours of this size and of its multiples."""
+        """Say which sizes fail, and in which dimensions, if that holds for other sizes of the other dimensions."""
         if size == 0:
             return "a size of 0" if self._is_row_gone("sizes", f"{_SIZE}0") else ""
+        where = _dimensions(self.case, size)
+        kind = self._kind_of_size(size) if where is not None else ""
+        passing = (size - 1,) if kind == _AT_LEAST else (size - 1, size + 1)
+        return f"{kind.format(size)}{where}" if kind and self._holds_elsewhere(size, passing) else ""
+
+    def _kind_of_size(self, size: int) -> str:
+        """Say which sizes fail, from the neighbours of this size and of its multiples."""
         taken = numbers(self.case)  # two sizes that become equal are another change: Dynamo takes them for one
 
         def shows(other: int) -> bool | None:
@@ -215,12 +232,30 @@ class _Measurement:
         twice, thrice = next(free), next(free)
         beyond = twice + 1
         if shows(more):
-            return f"a size of {size} or more" if shows(twice) and shows(beyond) else ""
+            return _AT_LEAST if shows(twice) and shows(beyond) else ""
         if not passes(more, beyond):
             return ""
         if shows(twice):
-            return f"a size that is a multiple of {size}" if shows(thrice) and passes(twice - 1) else ""
-        return f"a size of exactly {size}" if passes(twice, thrice) else ""
+            return "a size that is a multiple of {}" if shows(thrice) and passes(twice - 1) else ""
+        return "a size of exactly {}" if passes(twice, thrice) else ""
+
+    def _holds_elsewhere(self, size: int, passing: Sequence[int]) -> bool:
+        """Return whether this size fails and the others pass, with each other size of inputs at two larger values.
+
+        A value that no program can have is left out."""
+        taken = {*numbers(self.case), size, size - 1, size + 1}
+        shapes = [item.meta.shape for item in self.case.inputs if isinstance(item, TensorInput)]
+        for other in {n for shape in shapes for n in shape} - {0, size}:
+            for least in (other + 1, 2 * other + 1):
+                change = {other: next(n for n in itertools.count(least) if n not in taken)}
+                # A number 1 among the arguments of an op is no size.
+                programs = [
+                    self._programs(together({**change, size: new})[int(other == 1) :]) for new in (size, *passing)
+                ]
+                shows = [self._any_of(each) for each in programs]
+                if programs[0] and (shows[0] is not True or any(each is not False for each in shows[1:])):
+                    return False
+        return True
 
     def _dtype(self, dtype: str) -> str:
         """Name the dtypes that fail, if each other dtype of the same kind was tried, and some pass."""
@@ -253,6 +288,16 @@ class _Measurement:
         how = item.source.how if isinstance(item.source, Drawn) else "list"
         sentences = {"list": "these values", "full": "these values", "rand": "values in a range"}
         self.needs.sentences.append(sentences.get(how, ""))
+
+
+def _dimensions(case: Case, size: int) -> str | None:
+    """Return ` in dimension 1 of `x``: the dimensions of inputs of this size; "" if each is, and None if none is."""
+    tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
+    sizes = [(n, f"dimension {dim} of `{item.name}`") for item in tensors for dim, n in enumerate(item.meta.shape)]
+    places = [place for n, place in sizes if n == size]
+    if len(places) == len(sizes):
+        return ""
+    return f" in {' and '.join(places)}" if places else None
 
 
 def _without_sharing(case: Case) -> Case:

@@ -31,7 +31,7 @@ LEFT = {
     "relu": (RELU, ONE, ()),
     "two_elements": (RELU, "x = torch.randn(2)", ("a size of 2 or more",)),
     "multiple_of_eight": (RELU, "x = torch.randn(8)", ("a size that is a multiple of 8",)),
-    "more_than_ten": (RELU, "x = torch.randn(1, 11)", ("a size of 11 or more",)),
+    "more_than_ten": (RELU, "x = torch.randn(1, 11)", ("a size of 11 or more in dimension 1 of `to`",)),
     "exactly_48": (RELU, "x = torch.randn(48)", ("a size of exactly 48",)),
     "three_dims": (RELU, "x = torch.randn(1, 1, 1)", ()),
     "view_to_heads": ("return x.view(1, 1, 3)", "x = torch.randn(3)", ("a size of 3 or more",)),

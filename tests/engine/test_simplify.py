@@ -60,6 +60,24 @@ def test_a_size_ends_at_the_smallest_that_fails(make_lab, captured, share, worke
     lab.journal.close(finished=True)
 
 
+@pytest.mark.parametrize(
+    ("failing", "least"),
+    [
+        ({(11, 5), (11, 3), (8, 3), (3, 1), (3,)}, (3,)),  # one size, the others being 1
+        ({(11, 5), (11, 3), (8, 3), (2, 2)}, (2, 2)),  # all sizes together
+    ],
+)
+def test_sizes_end_where_no_smaller_ones_fail(make_lab, failing, least):
+    """One after the other, the sizes end at (8, 3). The argument has to stay: not everything goes at once."""
+    value = meta(11, 5)
+    case = case_of(
+        placeholder("x", value), call("round", "torch.round", Ref("x"), value=value, decimals=1), output("round")
+    )
+    is_shown = lambda each: shape(each) in failing and bool(each.graph.node("round").kwargs)  # noqa: E731
+    lab, prober = make_lab(case, when(is_shown, raises()))
+    assert shape(simplifier(lab, case).run()) == least and len(prober.asked) <= 40
+
+
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_order_of_answers_does_not_depend_on_workers(make_lab, data):

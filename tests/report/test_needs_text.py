@@ -13,6 +13,7 @@ from minifier.data.case.graph import EMPTY_GRAPH
 from minifier.reduction.passes.inputs import data_rows
 from minifier.reduction.passes.table import DATA, SIMPLIFICATIONS
 from minifier.repro.report.needs_text import sentences_of_needs
+from minifier.repro.report.outcome import result_data
 
 OPS = {"bypass", "pairs", "merge", "together"}  # whose rejections only repeat that no op can go
 
@@ -57,6 +58,13 @@ def test_a_need_of_the_case_names_its_number(need):
 def test_what_the_failure_does_not_need_is_not_said():
     """Inputs that are others than in the script are no need: the repro has them."""
     assert "What the failure needs" not in text_of(needing())
+
+
+def test_a_need_names_a_dimension_by_the_variable_of_the_repro():
+    given = needing(needs=("a size of 8 or more in dimension 1 of `x`",))
+    given = replace(given, repro=replace(given.repro, names={"x": "hidden"}))
+    (sentence,) = sentences_of_needs(given)
+    assert "dimension 1 of `hidden`" in sentence and "dimension 1 of hidden" in result_data(given)["needs"][0]
 
 
 @pytest.mark.parametrize(

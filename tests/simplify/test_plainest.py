@@ -28,7 +28,7 @@ torch.compile(fn, backend="BACKEND")(torch.randn(6, 20, 48), torch.randn(6, 20, 
 
 # What is refused, what the repro has between its imports and the call, and what it says that it takes.
 PLAINEST = {
-    "more_than_ten": ("x = torch.randn(1, 11)\n", ("a size of 11 or more",)),
+    "more_than_ten": ("x = torch.randn(1, 11)\n", ("a size of 11 or more in dimension 1 of `to`",)),
     "strided": ("x = torch.randn(2, 2).t()\n", ("an input that is not contiguous",)),
     "index": (
         "    return torch.nn.functional.embedding(x, y)\n\n\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from minifier.data.case import Call, Case, Level, ScalarInput, TensorInput, TensorMeta
@@ -11,6 +11,7 @@ from minifier.data.case.symbolic_sizes import as_dynamo_would, has_symbols, spec
 from minifier.data.torch_names import FLEX, LAUNCH
 from minifier.reduction.passes.edits import Edit, Pass, Row, is_fixed, reshaped, row, with_tensors, without_dim
 
+ALL_SIZES, ALONE = "all sizes", "no size but "  # rows that change several sizes
 _MIN_SYMBOLIC_SIZE = 2  # Dynamo makes no symbol of 0 or 1
 
 
@@ -118,10 +119,28 @@ def _sizes(case: Case) -> list[Row]:
     def fits(n: int) -> bool:
         return not symbolic or (n >= _MIN_SYMBOLIC_SIZE and n not in sizes)  # equal sizes would share a symbol
 
-    rows = [Row(f"size {n}", tuple(size_edits(case, n, m) for m in smaller(n) if fits(m))) for n in sizes]
+    rows = [Row(ALL_SIZES, tuple((edit,) for edit in all_sizes(case)))] if len(sizes) > 1 else []
+    rows += [Row(f"size {n}", tuple(size_edits(case, n, m) for m in smaller(n) if fits(m))) for n in sizes]
     if symbolic:
         return [*rows, *_sizes_before(case)]
-    return [*rows, *(_one_by_one(case) if sizes else ()), *_empty_to_one(case)]
+    alone = [Row(f"{ALONE}{n}", tuple(_alone(sizes, n, m) for m in (*smaller(n), n))) for n in sizes]
+    return [*rows, *(_one_by_one(case) if sizes else ()), *_empty_to_one(case), *(alone if len(sizes) > 1 else ())]
+
+
+def _alone(sizes: list[int], old: int, new: int) -> tuple[Edit, ...]:
+    """Return the edits that replace a number, and all other numbers by 1, in a Case whose sizes are these still.
+
+    For `x[1:] = x[:-1].clone()` inductor is wrong for the shapes (3, 1) and (7, 3), and for none in between."""
+
+    def still(edit: Edit) -> Edit:
+        return lambda case: edit(case) if numbers(case) == sizes else case
+
+    return tuple(map(still, together({**dict.fromkeys(sizes, 1), old: new})))
+
+
+def together(change: Mapping[int, int]) -> tuple[Edit, ...]:
+    """Return the edits that replace several numbers at once, in all calls: with and without arguments of ops."""
+    return tuple(_replaced(lambda n: change.get(n, n), literals=literals, earlier=True) for literals in (True, False))
 
 
 def _sizes_before(case: Case) -> list[Row]:
@@ -205,12 +224,9 @@ def all_sizes(case: Case) -> Iterator[Edit]:
     if not sizes:
         return
     distinct = {n: min(n, i + 2) for i, n in enumerate(sizes)}
-    changes: list[Callable[[int], int]] = [lambda n: distinct.get(n, n)]
     if not has_symbols(case.inputs):
-        changes = [lambda n: 1 if n in distinct else n, lambda n: 2 if n in distinct else n, *changes]
-    for change in changes:
-        yield _replaced(change, literals=True, earlier=True)
-        yield _replaced(change, literals=False, earlier=True)
+        yield from (*together(dict.fromkeys(sizes, 1)), *together(dict.fromkeys(sizes, 2)))
+    yield from together(distinct)
 
 
 def _dims(case: Case) -> list[Row]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import platform
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from minifier.capturing.slicing import definitions_left
@@ -41,7 +42,7 @@ def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> 
     if case.any_graph:
         lines.append("The backend fails on any graph, also on one without ops.")
     if case.needs:
-        lines.append(f"It takes {' and '.join(case.needs)}.")
+        lines.append(f"It takes {' and '.join(with_variables(need, names) for need in case.needs)}.")
     if case.failure.fingerprint.any_message:
         lines.append("The message varies; the exception's type and the function that raises it stay.")
     if forms := case.failure.fingerprint.forms:
@@ -52,6 +53,11 @@ def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> 
     if variables:
         lines.append(f"Needs {', '.join(variables)} in its environment, as where this was made.")
     return tuple(lines)
+
+
+def with_variables(need: str, names: Mapping[str, str], mark: Callable[[str], str] = str) -> str:
+    """Return a need of a Case with these names in the place of inputs' nodes, which it has in backticks."""
+    return re.sub(r"`(\w+)`", lambda match: mark(names.get(match[1], match[1])), need)
 
 
 def _rate_in_words(rate: float) -> str:

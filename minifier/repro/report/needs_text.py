@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from minifier.data.case import Case
 from minifier.data.case.graph import Node
 from minifier.process.progress import counted
+from minifier.repro.emit.footer import with_variables
 from minifier.repro.report.inline import code
 from minifier.repro.report.outcome import Outcome
 
@@ -68,9 +69,12 @@ _SENTENCES: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 # The sentence for each measured need: of a size, of a dtype, of shared memory, of a first call with other inputs.
 _OF_CASE = (
-    (r"a size of exactly (\d+)", "A size other than {0}: {0} alone fails, of the sizes around it and its multiples."),
-    (r"a size of (\d+) or more", "A size below {0}: {0} and larger sizes fail."),
-    (r"a size that is a multiple of (\d+)", "A size that is no multiple of {0}: {0} and two multiples fail."),
+    (
+        r"a size of exactly (\d+)(.*)",
+        "A size other than {0}{1}: {0} alone fails, of its neighbours and multiples.",
+    ),
+    (r"a size of (\d+) or more(.*)", "A size below {0}{1}: {0} and larger sizes fail."),
+    (r"a size that is a multiple of (\d+)(.*)", "A size that is no multiple of {0}{1}: {0} and two multiples fail."),
     (r"a size of (\d+)", "A size of 1 in the place of {0}."),
     (r"((?:bfloat|float|int|uint|complex)\d+)", "Each other dtype of its kind: only {0} fails."),
     (r"((?:bfloat|float|int|uint|complex)\d+(?: or \w+)+)", "Each dtype of its kind but {0}, which fail."),
@@ -86,12 +90,12 @@ def sentences_of_needs(outcome: Outcome) -> tuple[str, ...]:
     case, summary = outcome.minimal, outcome.summary
     if case is None or summary is None:
         return ()
-    sentences = [_of_case(need) for need in case.needs]
     describe = _descriptions(outcome)
-    rows = (need.partition(": ") for need in summary.needs)
-    sentences += _merged(_of_row(family, name, describe) for family, _, name in rows)
-    if any(map(_DIMENSION.fullmatch, sentences)):
-        sentences = [sentence for sentence in sentences if sentence != _of_case("a size of 2 or more")]
+    rows = [need.partition(": ") for need in summary.needs]
+    sentences = list(_merged(_of_row(family, name, describe) for family, _, name in rows))
+    has_dimensions = any(map(_DIMENSION.fullmatch, sentences))
+    needs = [need for need in case.needs if not (has_dimensions and need.startswith("a size of 2 or more"))]
+    sentences = [*(_of_case(with_variables(need, outcome.names, code)) for need in needs), *sentences]
     found = tuple(dict.fromkeys(filter(None, sentences)))
     if len(found) <= _MAX_SENTENCES:
         return found

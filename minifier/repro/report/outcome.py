@@ -26,6 +26,7 @@ from minifier.errors import said_of_trace
 from minifier.process.distributions import names_by_package
 from minifier.process.progress import counted
 from minifier.reduction.summary import Summary
+from minifier.repro.emit.footer import with_variables
 from minifier.repro.emit.repro import Repro
 from minifier.repro.verify import Verification
 
@@ -220,7 +221,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         "backend_fallbacks": list(outcome.backend_fallbacks),
         "unsupported": list(outcome.unsupported),
         "errors": list(map(said_of_trace, outcome.errors)),
-        "needs": list(outcome.minimal.needs) if outcome.minimal is not None else [],
+        "needs": [with_variables(need, outcome.names) for need in (outcome.minimal or case).needs],
         "nearest": outcome.nearest or None,
         "explained": _explained(summary) if summary is not None else None,
         "passes": dict(summary.passes) if summary is not None else {},
