@@ -5,7 +5,7 @@ import textwrap
 from minifier.repro.source.passes import PASSES
 from minifier.repro.source.patches import Located, Patch, patched
 
-FORMS = ("classes", "tuples", "targets", "aliases", "displays", "returns")
+FORMS = ("classes", "tuples", "targets", "aliases", "displays")
 
 
 def edited(text, *passes):

@@ -63,6 +63,11 @@ def test_what_two_computations_have_in_common_goes_from_both():
     assert left.count("reset()") == 2
 
 
+def test_arguments_go_together():
+    done, lab = reduced(f"fail(c, {', '.join(f'{name}=x.{name}' for name in 'abdefghijkl')})\n", ("fail(c", "=x.d"))
+    assert (done.source, done.minimal) == ("fail(c, d=x.d)\n", True) and lab.total < 30
+
+
 class InterruptedLab(FakeLab):
     """The n-th question is interrupted."""
 

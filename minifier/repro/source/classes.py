@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.repro.source.inlining import arguments_of, statements_for_call
+from minifier.repro.source.inlining import arguments_of, statements_for_call, with_values
 from minifier.repro.source.patches import Changes, Edited, applied, changed, uses_of
 
 _FORWARD = "forward"
 _SELF = m.Name("self")
+_INIT = m.FunctionDef(name=m.Name("__init__"))
 _CALL_OF_SUPER = m.Attribute(value=m.Call(func=m.Name("super")))
 
 
@@ -181,3 +182,47 @@ def _with_body_of_base(method: cst.FunctionDef, inherited: cst.FunctionDef) -> c
     statements = None if values is None else statements_for_call(lines[0], calls[0], inherited, values)
     result = None if statements is None else changed(method, Changes({lines[0]: statements}))
     return result if isinstance(result, cst.FunctionDef) else None
+
+
+def classes_as_attributes(module: cst.Module) -> Iterator[Edited]:
+    """Yield the module with the value of an attribute in place of each instance of a class, for each attribute that
+    its `__init__` assigns: `model.body.out` becomes `model.out`."""
+    for node in module.body:
+        init = next(iter(m.findall(node, _INIT)), None) if isinstance(node, cst.ClassDef) else None
+        if not isinstance(init, cst.FunctionDef) or not isinstance(node, cst.ClassDef):
+            continue
+        for assign in m.findall(init, m.Assign(targets=[m.AssignTarget()])):
+            assert isinstance(assign, cst.Assign)
+            bound = assign.targets[0].target
+            pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(bound, assign.value)]
+            if isinstance(bound, cst.Tuple) and isinstance(assign.value, cst.Tuple):
+                pairs = [(a.value, b.value) for a, b in zip(bound.elements, assign.value.elements, strict=False)]
+            for target, value in pairs:
+                if isinstance(target, cst.Attribute) and m.matches(target.value, _SELF):
+                    yield from applied(module, _AsAttribute(node, init, target.attr.value, value))
+
+
+class _AsAttribute(cst.CSTTransformer):
+    """Puts a value in the place of the instances of a class, and of their attribute."""
+
+    def __init__(self, kind: cst.ClassDef, init: cst.FunctionDef, name: str, value: cst.BaseExpression) -> None:
+        super().__init__()
+        rest = init.params.with_changes(params=init.params.params[1:])
+        self.kind, self.init, self.name, self.value = kind, init.with_changes(params=rest), name, value
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
+        return node is not self.kind
+
+    def leave_ClassDef(
+        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
+    ) -> cst.ClassDef | cst.RemovalSentinel:
+        return cst.RemoveFromParent() if original_node is self.kind else updated_node
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        if not m.matches(original_node.func, m.Name(self.kind.name.value)):
+            return updated_node
+        values = arguments_of(self.init, updated_node) or {}
+        return with_values(self.value, values) or updated_node
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        return updated_node.value if original_node.attr.value == self.name else updated_node

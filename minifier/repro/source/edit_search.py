@@ -71,11 +71,6 @@ class _Refusal:
     tries: int = 1
     is_open: bool = False
 
-    def forbids(self, edit: Patch) -> bool:
-        """Return whether the edit is not to be tried. What nothing reads any more can no longer break the script."""
-        is_worth_it = edit.is_idle and self.verdict is not Verdict.PASS and self.tries < _MAX_TRIES
-        return not (self.is_open or is_worth_it)
-
 
 class Stopped(Exception):
     """The budget is used up, or the search was interrupted."""
@@ -207,7 +202,7 @@ class EditSearch:
         for edit in listed:
             refusal = self._refusals.get((row.name, edit))
             code = patched(self.source, edit)
-            if (refusal is not None and refusal.forbids(edit)) or code in self._seen:
+            if (refusal is not None and not refusal.is_open) or code in self._seen:
                 continue
             verdict = self.lab.verdict(code)
             if verdict is None or verdict is Verdict.SAME:

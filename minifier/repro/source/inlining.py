@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -30,27 +31,32 @@ _Line = cst.SimpleStatementLine
 
 
 def without_functions(module: cst.Module) -> Iterator[Edited]:
-    """A function that only calls another, or is called once, goes: the other or its body takes its place."""
-    for function in _functions(module):
-        yield from _without_wrapper(module, function)
-        yield from _with_body_for_call(module, function)
-
-
-def _functions(module: cst.Module) -> Iterator[cst.FunctionDef]:
-    """Yield the functions, but not the methods, that have positional parameters only, and no decorator."""
-    methods = {
-        id(statement)
-        for node in m.findall(module, m.ClassDef())
-        if isinstance(node, cst.ClassDef)
-        for statement in node.body.body
-    }
+    """A function that only calls another, or whose body fits in the place of its calls, goes."""
+    methods = _methods(module)
     for node in m.findall(module, m.FunctionDef()):
-        if not isinstance(node, cst.FunctionDef) or id(node) in methods or node.decorators:
+        if not isinstance(node, cst.FunctionDef) or node.decorators or not _has_positional_parameters_only(node):
             continue
-        params = node.params
-        is_simple = isinstance(params.star_arg, cst.MaybeSentinel) and not params.kwonly_params
-        if is_simple and params.star_kwarg is None and not params.posonly_params:
-            yield node
+        name = node.name.value
+        if node in methods:
+            if not name.startswith("__") and methods[node] == 1:
+                yield from _with_body_for_calls(module, node, m.Attribute(attr=m.Name(name)), is_method=True)
+            continue
+        yield from _without_wrapper(module, node)
+        yield from _with_body_for_calls(module, node, m.Name(name))
+
+
+def _methods(module: cst.Module) -> dict[cst.CSTNode, int]:
+    """Return the statements of classes, and how many of them all define a method of this name."""
+    classes = [node for node in m.findall(module, m.ClassDef()) if isinstance(node, cst.ClassDef)]
+    statements = [each for node in classes for each in node.body.body]
+    count = Counter(each.name.value for each in statements if isinstance(each, cst.FunctionDef))
+    return {each: count[each.name.value] if isinstance(each, cst.FunctionDef) else 0 for each in statements}
+
+
+def _has_positional_parameters_only(function: cst.FunctionDef) -> bool:
+    params = function.params
+    is_simple = isinstance(params.star_arg, cst.MaybeSentinel) and not params.kwonly_params
+    return is_simple and params.star_kwarg is None and not params.posonly_params
 
 
 def _body(function: cst.FunctionDef) -> Sequence[cst.BaseSmallStatement | cst.BaseCompoundStatement]:
@@ -80,31 +86,58 @@ def _without_wrapper(module: cst.Module, function: cst.FunctionDef) -> Iterator[
         yield from applied(module, Changes({function: []}), put_value(name, call.func))
 
 
-def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterator[Edited]:
-    """Yield the module with the function's body in place of its only call."""
-    name = function.name.value
-    calls = m.findall(module, m.Call(func=m.Name(name)))
-    if len(uses_of(module, name)) != 1 or len(calls) != 1 or uses_of(function, name):
+def _with_body_for_calls(
+    module: cst.Module, function: cst.FunctionDef, name: m.Name | m.Attribute, is_method: bool = False
+) -> Iterator[Edited]:
+    """Yield the module with the function's body in place of its only call, or with its result in place of each call.
+
+    A method has to be called of a variable, which is its first argument.
+    """
+    calls = [call for call in m.findall(module, m.Call(func=name)) if isinstance(call, cst.Call)]
+    uses = m.findall(module, name) if is_method else uses_of(module, function.name.value)
+    result, given = _result(function), [_values_given(function, call, is_method) for call in calls]
+    values = [each for each in given if each is not None]
+    if not calls or len(values) != len(uses) or (result is None and len(calls) > 1):
         return
-    (call,) = calls
-    assert isinstance(call, cst.Call)
-    func = call.func
-    values = arguments_of(function, call)
-    if values is None:
+    if m.findall(function, m.Call(func=name)):
         return
-    result = _result(function)
+    moved = {function.name.value: _around(module, calls[0])}
     if result is not None:
-        if any(len(uses_of(result, param)) > 1 and is_operation(value) for param, value in values.items()):
+        results = [new for each in values if (new := with_values(result, each)) is not None]
+        lengths = [sum(len(module.code_for_node(node)) for node in nodes) for nodes in (results, [function, *calls])]
+        if len(results) < len(calls) or lengths[0] > lengths[1]:
             return
-        for param, value in values.items():
-            result = _expression(changed(result, put_value(param, value)))
-        moved = {name: _around(module, call)}
-        yield from applied(module, Changes({call: [func], function: []}), put_value(name, result), moved=moved)
+        names = [f"{_RESULT}{number}" for number in range(len(calls))]
+        changes = Changes({function: [], **{call: [cst.Name(each)] for call, each in zip(calls, names, strict=True)}})
+        puts = [put_value(each, value) for each, value in zip(names, results, strict=True)]
+        yield from applied(module, changes, *puts, moved=moved)
         return
-    line = next((each for each in m.findall(module, m.SimpleStatementLine()) if _evaluates(each, call)), None)
-    statements = None if line is None else statements_for_call(line, call, function, values)
+    line = next((each for each in m.findall(module, m.SimpleStatementLine()) if _evaluates(each, calls[0])), None)
+    statements = None if line is None else statements_for_call(line, calls[0], function, values[0])
     if line is not None and statements is not None:
-        yield from applied(module, Changes({line: statements, function: []}), moved={name: _around(module, call)})
+        yield from applied(module, Changes({line: statements, function: []}), moved=moved)
+
+
+def _values_given(function: cst.FunctionDef, call: cst.Call, is_method: bool) -> dict[str, cst.BaseExpression] | None:
+    """Return the value of each parameter in a call; None unless all are known."""
+    if not is_method:
+        return arguments_of(function, call)
+    owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+    if not isinstance(owner, cst.Name) or not function.params.params:
+        return None
+    return arguments_of(function, call.with_changes(args=[cst.Arg(owner), *call.args]))
+
+
+def with_values(expression: cst.BaseExpression, values: Mapping[str, cst.BaseExpression]) -> cst.BaseExpression | None:
+    """Return the expression with values in place of names; None if that computes an operation more than once."""
+    if any(len(uses_of(expression, name)) > 1 and is_operation(value) for name, value in values.items()):
+        return None
+    for name, value in values.items():
+        new = changed(expression, put_value(name, value))
+        if not isinstance(new, cst.BaseExpression):
+            return None
+        expression = new
+    return expression
 
 
 def _around(module: cst.Module, call: cst.Call) -> str:
@@ -212,11 +245,6 @@ def _paths(node: cst.BaseSmallStatement) -> dict[str, str]:
     if isinstance(node, cst.Import) and all(alias.asname is not None for alias in node.names):
         return {alias.evaluated_alias or "": alias.evaluated_name for alias in node.names}
     return {}
-
-
-def _expression(node: object) -> cst.BaseExpression:
-    assert isinstance(node, cst.BaseExpression)
-    return node
 
 
 def with_modules(module: cst.Module, folders: Sequence[str]) -> Iterator[Edited]:

@@ -7,21 +7,20 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from minifier.repro.source.classes import classes_as_functions, without_bases
+from minifier.repro.source.classes import classes_as_attributes, classes_as_functions, without_bases
 from minifier.repro.source.inlining import with_modules, with_qualified_names, without_functions
 from minifier.repro.source.parameters import without_parameters
 from minifier.repro.source.patches import Edited, Located, Patch
 from minifier.repro.source.plain_forms import (
     short_names,
     shorter_tuples,
-    with_unread_value_returned,
     without_aliases,
     without_comments,
     without_displays,
     without_targets,
 )
 from minifier.repro.source.statement_edits import bodies, elements, operands
-from minifier.repro.source.values import SmallNumbers, plain_values, values_as_one
+from minifier.repro.source.values import SmallNumbers, plain_values
 
 Lister = Callable[[Located], Iterable[Edited | Patch]]
 """Lists the edits of a source. An edit may change what the script does: the probe decides."""
@@ -55,10 +54,11 @@ COARSE_PASSES: tuple[SourcePass, ...] = (
     ),
     SourcePass(
         "functions",
-        "a function that is called once, its body being put in the place of the call",
+        "a function that is called once or only returns a value, its body being put in the place of the call",
         of_module(without_functions),
     ),
     SourcePass("bases", "a base class to a part of its only subclass", of_module(without_bases)),
+    SourcePass("instances", "an instance of a class to one of its attributes", of_module(classes_as_attributes)),
     SourcePass("classes", "a class to functions of its methods", of_module(classes_as_functions)),
     SourcePass("parameters", "a parameter together with its arguments", of_module(without_parameters)),
     SourcePass("tuples", "one target of `a, b = x, y` together with its value", of_module(shorter_tuples)),
@@ -73,7 +73,6 @@ COARSE_PASSES: tuple[SourcePass, ...] = (
         "a list or tuple of one element to the element, its loops to their bodies",
         of_module(without_displays),
     ),
-    SourcePass("returns", "an unread last value to the value returned", of_module(with_unread_value_returned)),
     SourcePass("imports", "an import of a name from a module that is imported itself", of_module(with_qualified_names)),
     SourcePass("operands", "an expression to one of its operands", of_module(operands), True),
     SourcePass(
@@ -86,9 +85,8 @@ COARSE_PASSES: tuple[SourcePass, ...] = (
 
 FINE_PASSES: tuple[SourcePass, ...] = (
     SourcePass(
-        "elements", "arguments, decorators, bases, elements, defaults, annotations, branches", of_module(elements), True
+        "elements", "arguments, decorators, bases, elements, defaults, annotations, branches", of_module(elements)
     ),
-    SourcePass("ones", "an argument or an assigned value to 1", lambda: values_as_one, True),
     SourcePass("numbers", "numbers to 1, or the smallest that fails", lambda: SmallNumbers().edits, is_adaptive=True),
 )
 

@@ -44,13 +44,12 @@ class Patch:
     """An edit of a source: disjoint spans in ascending order.
 
     `moved` has (name of a function, name of the function that its statements are in afterwards). `is_doubtful`: it more
-    likely breaks the script than others. `is_idle`: nothing reads what it takes away.
+    likely breaks the script than others.
     """
 
     spans: tuple[Replacement, ...]
     moved: tuple[tuple[str, str], ...] = ()
     is_doubtful: bool = field(default=False, compare=False)
-    is_idle: bool = field(default=False, compare=False)
 
     def touches(self, other: Patch) -> bool:
         """Return whether the patches cannot be applied together."""
@@ -221,12 +220,16 @@ class Located:
 
     def _replaced(self, edited: Applied) -> tuple[Replacement, ...] | None:
         """Return the spans of an edit that replaces expressions; None for other edits."""
-        spans = []
+        spans: list[Replacement] = []
         for old, new in edited.replacements.items():
             span = self.span(old)
             if self.module.code_for_node(old) != span.text:  # a statement: its lines are indented
                 return None
-            spans.append(Replacement(span.start, span.end, self.module.code_for_node(new)))
+            code = self.module.code_for_node(new)
+            if isinstance(old, cst.Call) and isinstance(new, cst.Call) and old.func is new.func:
+                spans += _trimmed(span.start, span.text, code)  # of an argument: others go with it
+            else:
+                spans.append(Replacement(span.start, span.end, code))
         spans.sort()
         is_nested = any(a.end > b.start for a, b in pairwise(spans))
         return None if is_nested else tuple(spans) or None

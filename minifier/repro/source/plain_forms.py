@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, TypeGuard
@@ -21,6 +22,7 @@ from minifier.repro.source.patches import (
     Replacement,
     applied,
     changed,
+    is_operation,
     put_value,
     replaced,
     uses_of,
@@ -28,7 +30,6 @@ from minifier.repro.source.patches import (
 
 _Line = cst.SimpleStatementLine
 _MAX_LINE_CHARACTERS = 120  # of a line into which a value is put; as in torch's own code
-_RETURN = m.SimpleStatementLine(body=[m.Return()])
 
 
 def _assignments(within: cst.CSTNode) -> list[cst.Assign]:
@@ -36,13 +37,20 @@ def _assignments(within: cst.CSTNode) -> list[cst.Assign]:
 
 
 def shorter_tuples(module: cst.Module) -> Iterator[Edited]:
-    """Shorten assignments of tuples: `a, b = x, y` becomes `a = x`, or `b = y`."""
+    """Shorten assignments of tuples: `a, b = x, y` becomes `a = x`, or `b = y`, and `a, b = x` becomes `a = x[0]`."""
     read = _attributes_read(module)
-    for node in _tuple_assignments(module):
-        assert isinstance(node.targets[0].target, cst.Tuple), "as matched"
-        for left_out, element in enumerate(node.targets[0].target.elements):
-            if _attribute(element.value) not in read:
-                yield from replaced(module, node, _without_pair(node, left_out))
+    for node in _assignments(module):
+        target, value = node.targets[0].target, node.value
+        if len(node.targets) > 1 or not isinstance(target, cst.Tuple):
+            continue
+        for number, element in enumerate(target.elements):
+            if isinstance(value, cst.Tuple) and len(value.elements) == len(target.elements):
+                if _attribute(element.value) not in read:
+                    yield from replaced(module, node, _without_pair(node, number))
+            elif isinstance(element.value, (cst.Name, cst.Attribute)):
+                item = cst.Subscript(value, [cst.SubscriptElement(cst.Index(cst.Integer(str(number))))])
+                single = cst.AssignTarget(element.value)
+                yield from replaced(module, node, node.with_changes(targets=[single], value=item))
 
 
 def _attributes_read(module: cst.Module) -> set[str]:
@@ -128,6 +136,22 @@ def without_aliases(module: cst.Module) -> Iterator[Edited]:
                     continue
                 changed = block.with_changes(body=[*block.body[:number], *left, *rest])
                 yield from [changed] if isinstance(changed, cst.Module) else replaced(module, block, changed)
+    yield from _without_stores(module)
+
+
+def _without_stores(module: cst.Module) -> Iterator[Edited]:
+    """Put the value that is assigned to an attribute or an entry in the only place that reads it."""
+    stored = m.Attribute() | m.Subscript()
+    places = defaultdict[str, list[cst.CSTNode]](list)
+    for node in m.findall(module, stored):
+        places[module.code_for_node(node)].append(node)
+    for line in m.findall(module, m.SimpleStatementLine(body=[m.Assign(targets=[m.AssignTarget(target=stored)])])):
+        (assign,) = m.findall(line, m.Assign())
+        assert isinstance(assign, cst.Assign)
+        target = assign.targets[0].target
+        readers = [node for node in places[module.code_for_node(target)] if node is not target]
+        if len(readers) == 1 and not is_operation(assign.value):
+            yield from applied(module, Changes({line: [], readers[0]: [assign.value]}))
 
 
 def _bindings(line: cst.BaseStatement) -> Iterator[tuple[str, cst.BaseExpression, list[cst.BaseStatement]]]:
@@ -198,40 +222,36 @@ def _with_value(
     return result
 
 
-def with_unread_value_returned(module: cst.Module) -> Iterator[Edited]:
-    """Turn `a = x + 1` ahead of `return b` into `return x + 1`: nothing reads `a`."""
-    for block in m.findall(module, m.IndentedBlock()):
-        assert isinstance(block, cst.IndentedBlock)
-        for number, (line, following) in enumerate(pairwise(block.body)):
-            alias = _alias(line)
-            if alias is None or not m.matches(following, _RETURN) or uses_of(following, alias[0]):
-                continue
-            returned = following.with_changes(body=[cst.Return(alias[1])])
-            changed = block.with_changes(body=[*block.body[:number], returned, *block.body[number + 2 :]])
-            yield from replaced(module, block, changed)
-
-
 _CONTAINERS = m.Name("ModuleList") | m.Name("Sequential")
 
 
 def without_displays(module: cst.Module) -> Iterator[Edited]:
-    """Turn `xs = [x]` into `xs = x` if only `f(*xs)`, `xs[0]` and `for y in xs` read the list; loops become bodies.
+    """Turn `xs = [x]` into `xs = x`, and `f(*xs)`, `xs[0]` and `for y in xs` into `f(xs)`, `xs` and `y = xs`.
 
-    The same for an attribute, and for a module's container of one module; a `Sequential` may be called as well.
+    The same for an attribute, and for a module's container of one module. `xs = []` ahead of `xs.append(y)` becomes
+    `xs = [y]`.
     """
+    yield from _with_appended(module)
     for node in _assignments(module):
         target, single = node.targets[0].target, _single(node.value)
-        if single is None or not isinstance(target, (cst.Name, cst.Attribute)):
-            continue
-        read: m.Name | m.Attribute
-        read = m.Name(target.value) if isinstance(target, cst.Name) else m.Attribute(attr=m.Name(target.attr.value))
-        uses = uses_of(module, target.value) if isinstance(target, cst.Name) else m.findall(module, read)
-        count = sum(use is not target for use in uses)
-        changes = _reads_of_single(module, read)
-        is_callable = isinstance(node.value, cst.Call) and m.matches(node.value.func, _named(m.Name("Sequential")))
-        called = m.findall(module, m.Call(func=read)) if is_callable else ()
-        if count and len(changes) + len(called) == count:
-            yield from applied(module, Changes({node.value: [single], **changes}))
+        if single is not None and isinstance(target, (cst.Name, cst.Attribute)):
+            read: m.Name | m.Attribute
+            read = m.Name(target.value) if isinstance(target, cst.Name) else m.Attribute(attr=m.Name(target.attr.value))
+            yield from applied(module, Changes({node.value: [single], **_reads_of_single(module, read)}))
+
+
+def _with_appended(module: cst.Module) -> Iterator[Edited]:
+    """Turn `xs = []` ahead of `xs.append(y)` into `xs = [y]`."""
+    for block in (module, *m.findall(module, m.IndentedBlock())):
+        assert isinstance(block, (cst.Module, cst.IndentedBlock))
+        for line, following in pairwise(block.body):
+            name, value = _alias(line) or ("", None)
+            append = m.Call(func=m.Attribute(value=m.Name(name), attr=m.Name("append")), args=[m.Arg(star="")])
+            if isinstance(value, cst.List) and m.matches(following, m.SimpleStatementLine(body=[m.Expr(append)])):
+                call = m.findall(following, append)[0]
+                assert isinstance(call, cst.Call), "as matched"
+                longer = value.with_changes(elements=[*value.elements, cst.Element(call.args[0].value)])
+                yield from applied(module, Changes({value: [longer], following: []}))
 
 
 def _named(name: Any) -> Any:

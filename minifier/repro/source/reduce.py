@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import libcst as cst
 from libcst import matchers as m
 
 from minifier import search
+from minifier.capturing.slicing.module_statements import bound_by, root
 from minifier.repro.source.edit_search import EditSearch, Lab, PassRow, Stopped, readable_and_held
 from minifier.repro.source.passes import (
     ALIKE,
@@ -98,14 +99,14 @@ def _simplify(edits: EditSearch, folders: Sequence[str], wants: Callable[[str], 
         if edits.source == before:
             break
         _search_statements(edits, ())
-    rows = [_REMOVALS, *(_row(each, edits.lab) for each in coarse)]
+    rows = [_IDLE, _REMOVALS, *(_row(each, edits.lab) for each in coarse)]
     while True:
         before = edits.source
         _to_fixpoint(edits, rows)
         if wants(ALIKE[0]):
-            edits.run(_alike(rows))
+            _run(edits, _alike(rows))
         for each in fine:
-            edits.run(_row(each, edits.lab))
+            _run(edits, _row(each, edits.lab))
         if edits.source == before and not edits.reopen() and _is_minimal(edits):
             break
     for each in last:
@@ -117,7 +118,15 @@ def _to_fixpoint(edits: EditSearch, rows: Sequence[PassRow]) -> None:
     while edits.source != before:
         before = edits.source
         for row in rows:
-            edits.run(row)
+            _run(edits, row)
+
+
+def _run(edits: EditSearch, row: PassRow) -> None:
+    """Make the edits of a row, and remove at once what they leave idle: the budget may end with the next row."""
+    before = edits.source
+    edits.run(row)
+    if edits.source != before:
+        edits.run(_IDLE)
 
 
 def _is_minimal(edits: EditSearch) -> bool:
@@ -139,13 +148,45 @@ def _removals(located: Located) -> Iterator[Patch]:
     """Yield the removal of each statement, the last first."""
     tree = Tree(located.source, located.whole)
     numbers = frozenset(range(len(tree.statements)))
-    read = {binder for reader, binders in tree.reads for binder in binders if binder != reader}
     for number in sorted(numbers, reverse=True):
-        removal = difference(located.source, tree.code(numbers - {number}))
-        yield replace(removal, is_idle=number not in read)
+        yield difference(located.source, tree.code(numbers - {number}))
 
 
 _REMOVALS = PassRow(STATEMENTS[0], _removals, is_doubtful=True)
+
+
+def _idle(located: Located) -> Iterator[Patch]:
+    """Yield the removal of each statement that does nothing: nothing reads what it binds, or it only names a value."""
+    tree = Tree(located.source, located.whole)
+    numbers = frozenset(range(len(tree.statements)))
+    read = {binder for reader, binders in tree.reads for binder in binders if binder != reader}
+    attributes, imported = _Attributes(tree).read, imported_names(tree.module)
+    for number, node in enumerate(tree.statements):
+        names = _bound(node, imported)
+        is_unread = number not in read and not any(_is_special(name) or name in attributes for name in names)
+        is_value = isinstance(node, cst.Expr) and not m.findall(node, m.Call() | m.Await() | m.Yield())
+        if is_value or (names and is_unread):
+            yield difference(located.source, tree.code(numbers - {number}))
+
+
+def _bound(node: cst.CSTNode, imported: Collection[str]) -> set[str]:
+    """Return the names and attributes that the statement binds; empty if it does more, like a change of a module."""
+    if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+        return set() if node.decorators else {node.name.value}
+    if isinstance(node, (cst.Import, cst.ImportFrom)) and not isinstance(node.names, cst.ImportStar):
+        return set(map(bound_by, node.names))
+    targets = [each.target for each in node.targets] if isinstance(node, cst.Assign) else []
+    parts = [part for t in targets for part in ([e.value for e in t.elements] if isinstance(t, cst.Tuple) else [t])]
+    if any(not isinstance(part, (cst.Name, cst.Attribute)) or root(part) in imported for part in parts):
+        return set()
+    return {part.attr.value if isinstance(part, cst.Attribute) else root(part) for part in parts}
+
+
+def _is_special(name: str) -> bool:
+    return name in _CALLED_UNNAMED or name.startswith("__")
+
+
+_IDLE = PassRow(f"idle {STATEMENTS[0]}", _idle)
 
 
 def _alike(rows: Sequence[PassRow]) -> PassRow:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import Any
 
 import libcst as cst
 
 TENSOR, NUMBER, CALLABLE = "tensor", "number", "callable"
 HISTORY = "grad_fn"  # at the end of the kind of a tensor that gradients flow through
-Recorded = dict[str, dict[str, list[Any]]]
-"""`kinds`: {text of an expression: kinds of its values}. The kind of a plain tensor has dtype, shape and `HISTORY`. The
-kind of a number that is always the same has the number.
-`needed`: {text of a call: numbers of the arguments without which the function could not be called}."""
+Recorded = dict[str, list[str]]
+"""{text of an expression: kinds of its values}. The kind of a plain tensor has dtype, shape and `HISTORY`. The kind of
+a number that is always the same has the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +33,12 @@ class RunFacts:
         """Return the kind of the expression's values; None if it is unknown, or not always the same."""
         if isinstance(node, cst.BaseNumber) or (isinstance(node, cst.Name) and node.value in ("True", "False")):
             return NUMBER
-        kinds = self._of("kinds", node)
+        kinds = self._kinds(node)
         return kinds[0] if len({kind.split()[0] for kind in kinds}) == 1 else None
 
     def tensor(self, node: cst.CSTNode) -> Tensor | None:
         """Return what a plain tensor is; None for another value, or one that is not always the same."""
-        kinds = self._of("kinds", node)
+        kinds = self._kinds(node)
         if len(kinds) != 1 or not kinds[0].startswith(f"{TENSOR} "):
             return None
         dtype, _, rest = kinds[0].removeprefix(f"{TENSOR} ").partition(" ")
@@ -48,14 +46,11 @@ class RunFacts:
 
     def number(self, node: cst.CSTNode) -> str:
         """Return the literal of a number; "" for another value, or one that is not always the same."""
-        kinds = self._of("kinds", node)
+        kinds = self._kinds(node)
         return kinds[0].removeprefix(NUMBER).strip() if len(kinds) == 1 and kinds[0].startswith(NUMBER) else ""
 
     def allow(self, old: cst.CSTNode, new: cst.CSTNode) -> bool:
-        """Return whether `new` may take the place of `old`: a value of another kind, or a call that lacks an argument,
-        breaks the script."""
-        if isinstance(old, cst.Call) and isinstance(new, cst.Call) and old.func is new.func:
-            return self._may_call(old, new)
+        """Return whether `new` may take the place of `old`: a value of another kind breaks the script."""
         before, after = self.kind(old), self.kind(new)
         return before is None or after is None or before.split()[0] == after.split()[0]
 
@@ -66,14 +61,9 @@ class RunFacts:
             return False
         return before != after
 
-    def _may_call(self, old: cst.Call, new: cst.Call) -> bool:
-        needed = self._of("needed", old)
-        left = {id(arg.value) for arg in new.args}
-        return all(id(arg.value) in left for number, arg in enumerate(old.args) if number in needed)
-
-    def _of(self, what: str, node: cst.CSTNode) -> list[Any]:
+    def _kinds(self, node: cst.CSTNode) -> list[str]:
         try:  # as the recorded texts are written
             text = ast.unparse(ast.parse(cst.Module([]).code_for_node(node).strip(), mode="eval"))
         except (SyntaxError, ValueError):
             return []
-        return self.recorded.get(what, {}).get(text, [])
+        return self.recorded.get(text, [])

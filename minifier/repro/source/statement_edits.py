@@ -28,13 +28,22 @@ def _unwrapped(node: cst.CSTNode) -> Iterator[list[cst.BaseStatement]]:
 
 
 def _items(iterated: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return the last and the first item of a list or tuple, 0 for `range(...)`, `xs[0]` for `xs`, else nothing."""
+    """Return the last and the first item of a list or tuple, 0 for `range(...)`, `xs[0]` for `xs`, else nothing.
+
+    The items of `zip(xs, ys)` are `xs[0], ys[0]`.
+    """
     if isinstance(iterated, (cst.List, cst.Tuple)):
         values = [each.value for each in iterated.elements if isinstance(each, cst.Element)]
         return list(dict.fromkeys([*values[-1:], *values[:1]]))
     if isinstance(iterated, (cst.Name, cst.Attribute)):
-        return [cst.Subscript(iterated, [cst.SubscriptElement(cst.Index(cst.Integer("0")))])]
+        return [_first_of(iterated)]
+    if m.matches(iterated, m.Call(func=m.Name("zip"))) and isinstance(iterated, cst.Call):
+        return [cst.Tuple([cst.Element(_first_of(arg.value)) for arg in iterated.args], lpar=[], rpar=[])]
     return [cst.Integer("0")] if m.matches(iterated, m.Call(func=m.Name("range"))) else []
+
+
+def _first_of(value: cst.BaseExpression) -> cst.BaseExpression:
+    return cst.Subscript(value, [cst.SubscriptElement(cst.Index(cst.Integer("0")))])
 
 
 def _operands(
@@ -59,11 +68,15 @@ def _operands(
         if isinstance(node.value, (cst.Tuple, cst.List)):
             yield from (element.value for element in node.value.elements if isinstance(element, cst.Element))
         yield node.value
+        if isinstance(node.value, cst.Call) and isinstance(node.value.func, cst.Attribute):  # `x` of `x.chunk(2)[0]`
+            yield node.value.func.value
         yield from (each.slice.value for each in node.slice if isinstance(each.slice, cst.Index))
     elif isinstance(node, cst.IfExp):
         yield from (node.body, node.orelse)
     elif isinstance(node, (cst.Tuple, cst.List, cst.Set)):
         yield from (element.value for element in node.elements if isinstance(element, cst.Element))
+    elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        yield node.for_in.iter
     elif isinstance(node, cst.FormattedString):
         yield from (part.expression for part in node.parts if isinstance(part, cst.FormattedStringExpression))
 
@@ -232,6 +245,8 @@ def elements(module: cst.Module) -> Iterator[Edited]:
     modules, fixed, visitor = _modules(module), unpacked(module), Nodes(module)
     for node in visitor.nodes:
         needs_argument = isinstance(node, cst.Call) and len(node.args) == 1 and _is_of_module(node.func, modules)
-        if not needs_argument and not (node in fixed and isinstance(node, (cst.Tuple, cst.List))):  # most likely
+        if needs_argument and m.matches(node, m.Call(args=[m.Arg(keyword=None)])):  # most likely
+            continue
+        if not (node in fixed and isinstance(node, (cst.Tuple, cst.List))):
             for rest in _without(node, visitor.compiled):
                 yield from replaced(module, node, rest)

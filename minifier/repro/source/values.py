@@ -15,9 +15,7 @@ from minifier.repro.source.run_facts import Tensor
 from minifier.repro.source.statement_edits import (
     Nodes,
     imported_names,
-    names_backend,
     targets_in,
-    unpacked,
 )
 
 _FIRST_TRIED = (1, 2, 3)  # of integers; then their range is halved
@@ -135,7 +133,6 @@ def _simple_floats(text: str) -> list[str]:
     return list(dict.fromkeys(short[: _SIMPLE_FLOATS.index(value)] if value in _SIMPLE_FLOATS else short))
 
 
-_LITERAL = m.Integer() | m.Float() | m.SimpleString() | m.Lambda() | m.Name("True") | m.Name("False") | m.Name("None")
 _SCALARS = {"float32": "1.0", "int64": "1", "bool": "True"}  # written as tensors of these dtypes
 _COMPUTED = cst.Attribute, cst.BinaryOperation, cst.Call, cst.Comparison, cst.Subscript, cst.UnaryOperation
 
@@ -179,23 +176,3 @@ def _ones(tensor: Tensor) -> cst.BaseExpression:
     sizes = ", ".join(map(str, tensor.shape)) or "()"
     dtype = "" if tensor.dtype == "float32" else f", dtype=torch.{tensor.dtype}"
     return cst.parse_expression(f"torch.ones({sizes}{dtype})")
-
-
-def values_as_one(located: Located) -> Iterator[Edited]:
-    """An argument, or an assigned value, becomes 1."""
-    module, fixed, visitor = located.module, unpacked(located.module), Nodes(located.module)
-    nodes, compiled = visitor.nodes, visitor.compiled
-    bases = {base for node in nodes if isinstance(node, cst.ClassDef) for base in node.bases}
-    for node in nodes:
-        if (
-            isinstance(node, (cst.Arg, cst.Assign))
-            and not (
-                m.matches(node.value, _LITERAL)
-                or names_backend(node)
-                or m.matches(node, m.Arg(star=m.MatchIfTrue(bool)))
-            )
-            and node.value not in fixed
-            and node not in bases
-            and node not in compiled
-        ):
-            yield from replaced(module, node.value, cst.Integer("1"))
