@@ -188,17 +188,35 @@ torch.testing.assert_close(torch.compile(f, backend=halves)(x), f(x))
 """
 
 
-def test_the_seed_of_the_script_stays_if_it_is_needed(tmp_path):
+OF_TORCH = LUCKY.replace("random.seed(261)", "torch.manual_seed(0)").replace(
+    "random.gauss(2, 1)", "torch.rand(1).item() - 2"
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "seed", "draw"),
+    [
+        (LUCKY, "random.seed(261)\n", "random.gauss(2, 1)"),
+        (OF_TORCH, "torch.manual_seed(0)\n", "torch.rand(1).item() - 2"),
+    ],
+    ids=["random", "torch"],
+)
+def test_the_seed_of_a_script_that_checks_results_stays_where_it_draws(script, seed, draw, tmp_path):
     """Each process draws other numbers, as fresh interpreters do; a failure by luck is none."""
 
     def work():
         lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
-        source, _ = first_failure(lab, LUCKY, None, KnownRun(), "script")
-        unneeded = LUCKY.replace("random.gauss(2, 1)", "random.gauss(-9, 1)")
-        held = lab.holds([source, LUCKY.replace("random.seed(261)\n", ""), unneeded.replace("random.seed(261)\n", "")])
-        drawn = {
-            lab.run("import random\nraise ValueError(random.random())\n").result["links"][0]["message"] for _ in "123"
-        }
-        return held, len(drawn)
+        source, _ = first_failure(lab, script, None, KnownRun(), "script")
+        without = source.replace(seed, "")
+        return lab.holds([source, without, without.replace(draw, "-9.0")])
 
-    assert in_child(work, tmp_path, 200) == ([True, False, True], 3)
+    assert in_child(work, tmp_path, 200) == [True, False, True]
+
+
+def test_each_process_draws_other_numbers_as_fresh_interpreters_do(tmp_path):
+    def work():
+        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
+        draw = "import random\nraise ValueError(random.random())\n"
+        return len({lab.run(draw).result["links"][0]["message"] for _ in "123"})
+
+    assert in_child(work, tmp_path, 200) == 3

@@ -18,6 +18,8 @@ from minifier.repro.source.own_code import digest
 from minifier.torch_side.fx.script_objects import FILE
 
 EXIT_LINE = "exit line"  # the key of what a child tells: where the script exits
+DRAWN = "drawn"  # the key of what a child tells: {generator that drew numbers: digest of its state at the end}
+GENERATORS = {"random", "numpy", "torch"}
 _CHECKS = re.compile(r"assert\w*|_?exit|quit|abort")
 _EXITS = re.compile(r"(sys\.|os\.)?_?exit\(|raise SystemExit\b|quit\(")
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -62,6 +64,25 @@ class SameCheck(Condition):
 
     def _is_kept_in(self, other: _Check) -> bool:
         return any(check.is_kept_in(other) for check in self._checks)
+
+
+class SameSeeds(Condition):
+    """Random numbers that the script seeds stay seeded: its check may fail for some numbers only."""
+
+    def __init__(self, first: SourceRun) -> None:
+        self._seeded = _seeded(first.source)
+
+    def holds(self, run: SourceRun) -> bool:
+        """Return whether the run drew no numbers from a generator that lost its seed."""
+        return self._seeded.isdisjoint(run.end.told.get(DRAWN, {}).keys() - _seeded(run.source))
+
+
+def _seeded(source: str) -> set[str]:
+    """Return the generators that the script seeds, by functions like `torch.manual_seed` or `transformers.set_seed`."""
+    values = Values(ast.parse(source))
+    functions = (values.value(node.func) for node in ast.walk(values.tree) if isinstance(node, ast.Call))
+    paths = [each.path.split(".") for each in functions if isinstance(each, Path) and "seed" in each.path]
+    return {name for top, *_ in paths for name in ({top} if top in GENERATORS else GENERATORS)}
 
 
 def failing_line(run: SourceRun) -> int:

@@ -21,9 +21,10 @@ from minifier.reduction.probe.prepared_case import preload
 from minifier.reduction.probe.verdicts import Judged, judge
 from minifier.reduction.probe_runner import Other, keep_aside
 from minifier.repro.source.conditions import BackendWatch, Condition, GraphsInAotEager, GraphsInEager, SourceRun
+from minifier.repro.source.own_check import DRAWN
 from minifier.repro.source.passes import MODULES
 from minifier.repro.source.run_facts import Recorded
-from minifier.repro.source.run_source import DRAWN, Watch, instrumented, recording, run_after_control, run_source
+from minifier.repro.source.run_source import Watch, instrumented, recording, run_after_control, run_source
 from minifier.torch_side.fx.script_objects import FILE
 
 
@@ -50,6 +51,13 @@ def passed(end: ChildEnd) -> bool:
 def _another(judged: Judged) -> Judged:
     """Return the verdict on a run that shows the fingerprint, but not the failure of the script."""
     return replace(judged, verdict=Verdict.OTHER, failure=None)
+
+
+def _drawn_anew(end: ChildEnd) -> dict[str, str] | None:
+    """Return the states of the generators that drew numbers, but for torch's, which each probe seeds; None after a
+    death."""
+    told: dict[str, str] | None = end.told.get(DRAWN)
+    return told and {name: state for name, state in told.items() if name != "torch"}
 
 
 @dataclass
@@ -201,15 +209,15 @@ class SourceLab:
 
     def _fails_for_all_draws(self, first: SourceRun) -> bool:
         """Whether further runs of a source that draws random numbers fail as well, which draw others unless seeded."""
-        state = first.end.told.get(DRAWN)  # None after a death
+        state = _drawn_anew(first.end)
         may_draw_unseen = _OTHER_GENERATORS.search(first.source) is not None
-        if not may_draw_unseen and (state == "" or (state is None and "random" not in first.source)):
+        if not may_draw_unseen and (state == {} or (state is None and "random" not in first.source)):
             return True
         for _ in range(_RUNS_OF_DRAWS - 1):
             (run,) = self._run_all([first.source])
             if self._judged(run).verdict is not Verdict.SAME:
                 return False
-            if state and state == run.end.told.get(DRAWN) and not may_draw_unseen:  # the script seeds its generators
+            if state and state == _drawn_anew(run.end) and not may_draw_unseen:  # the script seeds its generators
                 return True
         return True
 

@@ -35,7 +35,7 @@ from minifier.reduction.summary import KEPT, Summary
 from minifier.repro.emit.footer import needed_folder, versions
 from minifier.repro.source.conditions import SameBackends, SameLine, SourceRun
 from minifier.repro.source.edit_search import is_readable
-from minifier.repro.source.own_check import SameCheck
+from minifier.repro.source.own_check import SameCheck, SameSeeds
 from minifier.repro.source.probe import TIMEOUT_FACTOR, SourceLab, passed, write_others
 from minifier.repro.source.reduce import reduce_source
 from minifier.repro.source.run_source import with_first
@@ -80,7 +80,7 @@ def first_failure(
     lab.watches_backends = not _type(failure.fingerprint).startswith(ERRORS_OF_DYNAMO)
     lab.conditions = [SameLine(first)]
     if (check := SameCheck(first)).applies:
-        lab.conditions.append(check)
+        lab.conditions += [check, SameSeeds(first)]
     if lab.watches_backends:
         backends = SameBackends(first, SourceRun(source, lab.run(source)))
         lab.watches_runs = backends.watches_runs

@@ -22,7 +22,7 @@ from minifier.data.failure.observed import describe, text
 from minifier.process.machine import own_frames
 from minifier.reduction.probe.children import AHEAD, fall_silent, imports_told, tell
 from minifier.repro.source.conditions import BackendWatch, GraphsInAotEager, GraphsInEager
-from minifier.repro.source.own_check import EXIT_LINE
+from minifier.repro.source.own_check import DRAWN, EXIT_LINE
 from minifier.repro.source.own_code import digest
 from minifier.repro.source.run_facts import CALLABLE, HISTORY, NUMBER, TENSOR, Recorded
 from minifier.repro.source.statement_tree import ORDINARY_FRAMES
@@ -31,7 +31,6 @@ from minifier.torch_side.fx.script_objects import FILE, define
 Watch = BackendWatch | GraphsInEager | GraphsInAotEager
 
 _SEED = 0
-DRAWN = "drawn"  # the key of what a child tells: the end of its random numbers
 
 
 def run_source(source: str, *, compiled: bool = True, file: str = FILE, watch: Watch | None = None) -> dict[str, Any]:
@@ -138,8 +137,8 @@ def _run(source: str, file: str, *, compiled: bool) -> dict[str, Any]:
         links = describe(error)
         return {"status": "fail", "stage": stage_shown(links).value, "links": links, "traceback": text(error)}
     finally:
-        after = _states_of_draws()[: len(before)]  # of the generators that were loaded before
-        tell(**{DRAWN: digest(repr(after)) if after != before else ""})
+        after = _states_of_draws()  # of the generators that were loaded before
+        tell(**{DRAWN: {name: digest(repr(after[name])) for name in before if after[name] != before[name]}})
     return {"status": "pass"}
 
 
@@ -150,10 +149,10 @@ def _draw_anew() -> None:
         numpy.random.seed()
 
 
-def _states_of_draws() -> list[Any]:
-    states: list[Any] = [random.getstate()]
+def _states_of_draws() -> dict[str, Any]:
+    states: dict[str, Any] = {"random": random.getstate(), "torch": torch.get_rng_state().tolist()}
     if (numpy := sys.modules.get("numpy")) is not None:
-        states.append([part.tolist() if hasattr(part, "tolist") else part for part in numpy.random.get_state()])
+        states["numpy"] = [part.tolist() if hasattr(part, "tolist") else part for part in numpy.random.get_state()]
     return states
 
 
