@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -80,8 +82,15 @@ def _failed(wrapped: Wrapped | None, number: int, error: BaseException | None) -
 
 
 def _is_first(out: Path) -> bool:
-    """Whether no other rank of this torchrun job has failed before."""
-    marker = out / f".first-{os.environ.get('TORCHELASTIC_RUN_ID', 'none')}-{os.environ.get('MASTER_PORT', '')}"
+    """Whether no other rank that this machine's launcher has started, in this attempt of its job, has failed before.
+
+    A job's id and port may be those of all jobs.
+    """
+    launcher, start = os.getppid(), ""
+    with contextlib.suppress(OSError):  # when it started, in clock ticks: a later process may have its number
+        start = Path(f"/proc/{launcher}/stat").read_text().rpartition(")")[2].split()[19]
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    marker = out / f".first-{socket.gethostname()}-{launcher}-{start}-{attempt}"
     try:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:
@@ -115,7 +124,8 @@ def wrap(
     is reduced like a failure, and a warning names the repro.
 
     `out` is by default `minify-out/<backend>-<n>`. If the folder is in use, a number is appended. Under torchrun each
-    rank has a folder in `out`, and only the first rank that fails is reduced. Under `minify run`, returns `backend`.
+    rank has a folder in `out`, and only the first rank that fails on a machine is reduced, again after a restart. Under
+    `minify run`, returns `backend`.
     """
     if script.under_run:
         return backend
