@@ -104,6 +104,15 @@ def test_names_are_taken_out_of_prose(monkeypatch):
     assert shareable("the root of localhost") == "the root of localhost"
 
 
+@pytest.mark.parametrize("name", ["torch", "data", "root", "max", "localhost", "user"])
+def test_a_machine_or_user_called_like_a_word_of_code_stays(name, monkeypatch):
+    monkeypatch.setattr("socket.gethostname", lambda: name)
+    monkeypatch.setenv("LOGNAME", name)
+    text = f"import {name}; {name}.compile({name}) fails in {name}._inductor"
+    assert shareable(text) == text
+    assert name not in shareable(f"/home/{name}/lib/x.py")
+
+
 def test_names_of_the_machine_where_it_was_captured_are_private_too(tmp_path, monkeypatch):
     monkeypatch.setattr("socket.gethostname", lambda: "quinnbox.example")
     note_private(tmp_path)

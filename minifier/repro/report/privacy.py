@@ -29,10 +29,6 @@ _VERIFIED = re.compile(r"(?<![^\s\"'])[^\s\"']*/minify-verify-\w+/empty/")
 PRIVATE = "private.json"
 _noted: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("noted", default=())
 _MIN_NAME_CHARS = 3
-# Names of users and machines that are not private, and occur in ordinary sentences.
-_GENERIC = frozenset(
-    {"root", "user", "admin", "ubuntu", "debian", "runner", "jenkins", "docker", "localhost", "nobody"}
-)
 # Fields of a Case with the script's source or location.
 _OF_SCRIPT = (("script", "path"), ("script", "folders"), ("backend", "folders"), ("backend", "files"))
 
@@ -121,7 +117,17 @@ def _names() -> list[tuple[str, str]]:
     machine = socket.gethostname()
     names = [(machine, "<host>"), (machine.partition(".")[0], "<host>"), (_user(), "<user>")]
     names += _noted.get()
-    return [pair for pair in names if len(pair[0]) >= _MIN_NAME_CHARS and pair[0].lower() not in _GENERIC]
+    return [pair for pair in names if len(pair[0]) >= _MIN_NAME_CHARS and pair[0].lower() not in _words_of_code()]
+
+
+@functools.cache
+def _words_of_code() -> frozenset[str]:
+    """Return the words in the names of the loaded modules and of their members: `torch`, `data`, `root`, `max`.
+
+    A user or a machine with such a name cannot be told from code, nor be found by it.
+    """
+    members = (name for module in [*sys.modules.values()] for name in [*getattr(module, "__dict__", ())])
+    return frozenset(word for name in (*sys.modules, *members) for word in re.split(r"[._]+", name.lower()))
 
 
 def _user() -> str:
