@@ -59,10 +59,12 @@ def _can_be_explained(result: ReproResult | None) -> bool:
 def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -> Summary:
     """Return the summary with what further probes of the minimal Case tell of the failure; Ctrl-C ends these probes.
 
-    They take up to `seconds`, by default as long as the reduction took, and at least `_MIN_SECONDS`.
+    They take up to `seconds`, by default as long as the reduction took, and at least `_MIN_SECONDS`. What the summary
+    has already stays where they tell nothing of it.
     """
-    result, run, artifacts = attempt.repro_result, attempt.run, attempt.folder.artifacts
-    shutil.rmtree(artifacts, ignore_errors=True)  # of an earlier run in this folder
+    result, run, folder = attempt.repro_result, attempt.run, attempt.folder
+    if not summary.artifacts:  # of an earlier run in this folder
+        shutil.rmtree(folder.artifacts, ignore_errors=True)
     if not _can_be_explained(result) or not run.settings.explain:
         return summary
     assert result is not None and result.repro is not None, "there is a repro"
@@ -71,30 +73,35 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
     asked = with_control(case, summary.failing_control) if summary.failing_control else case
     seconds = seconds or max(_MIN_SECONDS, summary.seconds)
     try:
-        explanation = with_threads(
-            attempt,
-            lambda in_each_probe: in_child(
+        with folder.scratch("dumped") as dumped:
+            explanation = with_threads(
                 attempt,
-                attempt.folder.path,
-                Explanation,
-                lambda pipe: explain(asked, run.settings, seconds, artifacts, pipe.show, in_each_probe),
-                Progress(Phase.EXPLAINING),
-                "interrupted: asking no more; press Ctrl-C again to stop at once",
-            ),
-        )
+                lambda in_each_probe: in_child(
+                    attempt,
+                    folder.path,
+                    Explanation,
+                    lambda pipe: explain(asked, run.settings, seconds, dumped, pipe.show, in_each_probe),
+                    Progress(Phase.EXPLAINING),
+                    "interrupted: asking no more; press Ctrl-C again to stop at once",
+                ),
+            )
+            if explanation.artifacts:
+                shutil.rmtree(folder.artifacts, ignore_errors=True)
+                dumped.rename(folder.artifacts)
     except (KeyboardInterrupt, NoRepro, StoppedEarly, LimitReached) as error:  # the results so far are to be reported
-        run.ui.say(f"not known what is at fault: {error or 'interrupted'}")
+        run.ui.say(f"not known what is at fault: {str(error) or 'interrupted'}")
         return summary
+    known = summary
     part, reason = part_ahead_of_backend(case, summary.failing_control)
     if part in ("", DECOMPOSES) and explanation.part:  # which decomposition, say
         part, reason = explanation.part, f"{explanation.reason} {reason}".strip()
     summary = replace(
         summary,
         explained=explanation.answers,
-        part=part,
-        reason=reason,
+        part=part or known.part,
+        reason=reason if part else known.reason,
         workarounds=(),
-        artifacts=explanation.artifacts,
+        artifacts=explanation.artifacts or known.artifacts,
     )
     tried = [each for group in changes_of(case) for each in group if each.line in explanation.changes]
     tried += [Change("", setting_statement(each), with_setting(case, each)) for each in explanation.avoiding]
@@ -108,8 +115,8 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
                 summary = _with_source_at_fault(summary, change)
             summary = replace(summary, workarounds=(*summary.workarounds, change.line))
         if not summary.workarounds:
-            summary = replace(summary, uncompiled=_uncompiled(attempt, seconds))
-    return summary
+            summary = replace(summary, uncompiled=_uncompiled(attempt, seconds) or known.uncompiled)
+    return summary if summary.workarounds else replace(summary, workarounds=known.workarounds)
 
 
 def _with_source_at_fault(summary: Summary, change: Change) -> Summary:
