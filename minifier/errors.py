@@ -116,6 +116,8 @@ class StoppedEarly(MinifyError):
 class StoppedAtOnce(StoppedEarly):
     """A second Ctrl-C ended the run. Nothing is done with what was reached."""
 
+    exit_code = ExitCode.INTERRUPTED
+
 
 class Interrupted(StoppedEarly):
     """Ctrl-C ended the run before there was a failure. The exit code is that of Python after Ctrl-C."""

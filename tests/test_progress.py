@@ -174,6 +174,26 @@ def test_an_interrupt_is_answered_once_and_soon(forked, ends_by_itself):
     assert forked(displayed) == (True, 5 if ends_by_itself else 1, ["interrupted"])
 
 
+def test_a_second_interrupt_ends_a_child_that_goes_on(forked):
+    def interrupted():
+        clock = Clock()
+
+        def work():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            os.kill(os.getppid(), signal.SIGINT)
+            while True:
+                signal.pause()
+
+        def now():
+            clock.move(0.31)  # longer than one press takes to arrive twice
+            return clock()
+
+        end = run_step(work, interrupting=lambda: os.kill(os.getpid(), signal.SIGINT), now=now)
+        return end.interrupted_again, end.signal
+
+    assert forked(interrupted) == (True, signal.SIGKILL)
+
+
 @pytest.mark.parametrize("number, words", [(0, "0 ops"), (1, "1 op"), (2, "2 ops")])
 def test_counted(number, words):
     assert counted(number, "op") == words

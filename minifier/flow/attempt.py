@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
 from minifier.capturing.capture import FoundFailures
@@ -38,7 +39,8 @@ class Run:
 
     `ui` counts the seconds of the run's phases. `temporary` is the folder of its temporary files; None for the usual
     one. `ending` releases the locks of the run's folders. `errors` are the tracebacks of this tool's own errors so far.
-    `with_threads` are the expressions of backends whose import was seen to start threads or a device.
+    `with_threads` are the expressions of backends whose import was seen to start threads or a device. `interrupted` is
+    set by the first Ctrl-C: from then on the best so far is verified and reported, and nothing else is begun.
     """
 
     settings: Settings
@@ -49,6 +51,12 @@ class Run:
     ending: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     errors: list[str] = field(default_factory=list)
     with_threads: set[str] = field(default_factory=set)
+    interrupted: Event = field(default_factory=Event)
+
+    def interrupt(self, message: str) -> None:
+        """Take note of Ctrl-C, and say what follows."""
+        self.interrupted.set()
+        self.ui.say(message)
 
     def after(self, step: Callable[[_State], _State], state: _State) -> _State:
         """Return the state after a step; as it was, if an error of this tool ends the step."""

@@ -44,7 +44,7 @@ def explain_folder(folder: Path, seconds: float, run: Run) -> Outcome:
         raise UsageError(f"{folder}: only the repro of a graph that fails each time can be explained.")
     run = replace(run, settings=replace(run.settings, match=outcome.match, match_log=outcome.match_log))
     attempt = Attempt(run, RunFolder(folder), outcome.case, asked_there(folder), repro_result=result)
-    with stopped_if_interrupted(attempt.folder, "interrupted"):
+    with stopped_if_interrupted(attempt, "interrupted"):
         outcome = replace(outcome, summary=with_explanation(attempt, outcome.summary, seconds))
         write_reports(folder, outcome, consent)
     return outcome
@@ -65,7 +65,7 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
     result, run, folder = attempt.repro_result, attempt.run, attempt.folder
     if not summary.artifacts:  # of an earlier run in this folder
         shutil.rmtree(folder.artifacts, ignore_errors=True)
-    if not _can_be_explained(result) or not run.settings.explain:
+    if not _can_be_explained(result) or not run.settings.explain or run.interrupted.is_set():
         return summary
     assert result is not None and result.repro is not None, "there is a repro"
     case = result.case
@@ -107,14 +107,14 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
     tried += [Change("", setting_statement(each), with_setting(case, each)) for each in explanation.avoiding]
     with contextlib.suppress(KeyboardInterrupt):
         for change in tried:
-            if len(summary.workarounds) == _MAX_WORKAROUNDS:
+            if run.interrupted.is_set() or len(summary.workarounds) == _MAX_WORKAROUNDS:
                 break
             if not _passes(attempt, change.case, result.repro):
                 continue
             if change.source and not summary.workarounds:
                 summary = _with_source_at_fault(summary, change)
             summary = replace(summary, workarounds=(*summary.workarounds, change.line))
-        if not summary.workarounds:
+        if not summary.workarounds and not run.interrupted.is_set():
             summary = replace(summary, uncompiled=_uncompiled(attempt, seconds) or known.uncompiled)
     return summary if summary.workarounds else replace(summary, workarounds=known.workarounds)
 

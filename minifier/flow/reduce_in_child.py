@@ -63,7 +63,7 @@ Variables = tuple[tuple[str, str], ...]
 _Result = TypeVar("_Result")
 
 _MIN_PROBES = 16  # that a further reduction gets where the user's limits are used up
-_INTERRUPTED = "interrupted: ending the search, then verifying the best so far; press Ctrl-C again to stop at once"
+INTERRUPTED = "interrupted: ending the search, then verifying the best so far; press Ctrl-C again to stop at once"
 
 
 def reduce_in_child(
@@ -133,6 +133,8 @@ def _with_variables_of_import(attempt: Attempt, whole: Case, minimal: Case) -> C
         return find_first_shown(attempt, [with_variables(pairs)], 1).position == 0
 
     try:
+        if dropped and attempt.run.interrupted.is_set():
+            return with_variables(dropped)
         if not dropped or shows(()) or not shows(dropped):
             return minimal
         return with_variables(fewest(dropped, shows, len(dropped)))
@@ -169,13 +171,13 @@ def in_child(
     kind: type[_Result],
     work: Callable[[ProgressPipe], _Result],
     begin: Progress = _BEGIN,
-    interrupted: str = _INTERRUPTED,
+    interrupted: str = INTERRUPTED,
 ) -> _Result:
     """Run `work` in a forked child in the place of the script; return its result, of this dataclass.
 
     `begin` is shown until the work shows something, `interrupted` is said at the first Ctrl-C.
     """
-    ui, cluster = attempt.run.ui, attempt.run.cluster
+    run, ui, cluster = attempt.run, attempt.run.ui, attempt.run.cluster
     program = attempt.asked.program if attempt.asked is not None else Program(attempt.case.script.name)
     out.mkdir(parents=True, exist_ok=True)
     if cluster is not None:
@@ -196,13 +198,18 @@ def in_child(
             raise StoppedEarly(message) from None
 
     try:
-        result, end = run_for_result(kind, work_in_place, ui, lambda: ui.say(interrupted))
+        result, end = run_for_result(kind, work_in_place, ui, lambda: run.interrupt(interrupted))
     except MachineFailed as error:
         raise type(error)(f"{shown_path(out)}: {error}") from None
     except UsageError as error:
         if (attempt.folder.case / CASE).exists():
             raise
         raise FolderRemoved(f"{attempt.folder.case} was removed while it was in use: {error}") from None
+    if end.interrupted_again:
+        raise StoppedAtOnce(
+            f"interrupted twice: the best so far is in {shown_path(out)}, not verified; `minify reduce "
+            f"{shown_path(out)}` goes on"
+        )
     if result is None:
         if end.signal == signal.SIGKILL:
             raise LimitReached(
@@ -212,11 +219,6 @@ def in_child(
         raise NoRepro(
             f"the reduction's process ended ({end.described}), perhaps as it imported the backend or what the graph "
             "calls"
-        )
-    if end.interrupted_again:
-        raise StoppedAtOnce(
-            f"interrupted twice: the best so far is in {shown_path(out)}, not verified; `minify reduce "
-            f"{shown_path(out)}` goes on"
         )
     return result
 

@@ -117,8 +117,12 @@ def _with_controls(attempt: Attempt) -> Summary | None:
     if not case.is_of_torch:
         raises = case.failure.missing_exception is not None
         controls = [("eager", "raises, which is right" if raises else "passes")]  # without that there is no repro
-    with contextlib.suppress(KeyboardInterrupt):
-        controls += run_controls(case, result.repro, attempt.run.settings, attempt.run.ui)
+    run = attempt.run
+    try:
+        if not run.interrupted.is_set():
+            controls += run_controls(case, result.repro, run.settings, run.ui)
+    except KeyboardInterrupt:
+        run.interrupted.set()
     summary = replace(summary, backends=tuple(controls))
     part, reason = part_ahead_of_backend(case, summary.failing_control)
     return replace(summary, part=part, reason=reason)

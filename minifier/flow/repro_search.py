@@ -18,7 +18,7 @@ from minifier.data.case.switches import others
 from minifier.data.failure import Aspect, Failure, Kind, Stage, same
 from minifier.data.failure.likeness import advice, unlike
 from minifier.data.settings import Settings
-from minifier.errors import NoRepro, StoppedEarly
+from minifier.errors import NoRepro, StoppedAtOnce, StoppedEarly
 from minifier.flow.attempt import Attempt, ReproResult
 from minifier.flow.reduce_in_child import limited, reduce, reduce_further
 from minifier.process.descendants import kill_orphans
@@ -250,15 +250,17 @@ def search_for(attempt: Attempt, case: Case) -> ReproSearch:
 
 
 @contextlib.contextmanager
-def stopped_if_interrupted(folder: RunFolder, message: str) -> Iterator[None]:
+def stopped_if_interrupted(attempt: Attempt, message: str) -> Iterator[None]:
     """Turn an interrupt of the block into an error with this message, which names the reduced Case if there is one."""
+    folder = attempt.folder
     try:
         yield
     except KeyboardInterrupt:
         reduced = (
             f"the reduced Case is in {shown_path(folder.minimal)}, and " if (folder.minimal / CASE).exists() else ""
         )
-        raise StoppedEarly(f"{message}; {reduced}`minify reduce {folder.shown}` goes on") from None
+        error = StoppedAtOnce if attempt.run.interrupted.is_set() else StoppedEarly
+        raise error(f"{message}; {reduced}`minify reduce {folder.shown}` goes on") from None
 
 
 def find_repro(attempt: Attempt) -> Attempt:

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import libcst as cst
 
@@ -134,7 +135,7 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False) 
     errors: list[NothingToReduce] = []
     for failing in candidates:
         place = folder_for(failing, candidates, folder) if every else folder
-        run = replace(run, errors=[*found.captured.slips])
+        run = replace(run, errors=[*found.captured.slips], interrupted=Event())
         try:
             call = call_to_reduce(found, failing, run)
             outcome = _minify(begin_with_call(call, asked, place, run))
@@ -177,15 +178,17 @@ def minify_case(source: Path, run: Run, out: Path | None = None) -> Outcome:
 
 def _minify(attempt: Attempt) -> Outcome:
     """Reduce the Case, write and verify a repro, report."""
-    run, folder = attempt.run, attempt.folder
+    run = attempt.run
     if attempt.error is None:
-        with stopped_if_interrupted(folder, "interrupted during the reduction"):
+        with stopped_if_interrupted(attempt, "interrupted during the reduction"):
             attempt = reduced(attempt)
         tell_size(attempt)
     with contextlib.closing(EnvironmentCollector()) as collector:  # collects while the repro is verified
-        with stopped_if_interrupted(folder, "interrupted while the repro was verified"):
+        with stopped_if_interrupted(attempt, "interrupted while the repro was verified"):
             attempt = _with_repro(attempt)
         outcome = _reported(attempt, collector)
+        if run.interrupted.is_set():
+            return outcome
         try:
             ended = _by_other_ways(attempt)
             if lacks_script(ended):
@@ -273,7 +276,7 @@ def _by_other_ways(attempt: Attempt) -> Attempt:
 
 
 def _reported(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
-    with stopped_if_interrupted(attempt.folder, "interrupted while the reports were written"):
+    with stopped_if_interrupted(attempt, "interrupted while the reports were written"):
         with attempt.run.going_on():
             keep_unverified(attempt)
         return report(attempt, collector)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import os
 import shutil
 import sys
@@ -31,10 +32,11 @@ from minifier.data.case.switches import may_be_written
 from minifier.data.failure import Failure, Kind, Stage, same
 from minifier.data.settings import Settings
 from minifier.data.torch_names import FOLDERS_OF_COMPILE
-from minifier.errors import FailsByItself, NoRepro, NothingToReduce, StoppedEarly
+from minifier.errors import FailsByItself, NoRepro, NothingToReduce, StoppedAtOnce, StoppedEarly
 from minifier.flow.attempt import Attempt, Reduced, ReproResult, Run
 from minifier.flow.controls import part_of_script
 from minifier.flow.folders import make_folder
+from minifier.flow.reduce_in_child import INTERRUPTED
 from minifier.flow.reports import report
 from minifier.flow.repro_search import with_shown_exception
 from minifier.reduction.probe.children import Limits, run_children
@@ -166,7 +168,8 @@ def reduce_to_script(
                 check = _verified(path, text, reduced, run)
         except KeyboardInterrupt:
             path.rename(folder.unverified)
-            raise StoppedEarly(
+            error = StoppedAtOnce if run.interrupted.is_set() else StoppedEarly
+            raise error(
                 f"interrupted while the script was verified; it is kept as {shown_path(folder.unverified)}; "
                 "`minify run` begins again"
             ) from None
@@ -222,7 +225,8 @@ def _reduced(
             "into a script and give the script: of a test, its module, with a call of the test at the end"
         )
     try:
-        reduced = reduce_script(program, folder.path, run.settings, run.ui, of_backend, _known(program, captured))
+        known, interrupt = _known(program, captured), functools.partial(run.interrupt, INTERRUPTED)
+        reduced = reduce_script(program, folder.path, run.settings, run.ui, of_backend, known, interrupt)
         if left := named_code(reduced.source):
             raise NoRepro(f"what is left of the script runs {', '.join(left)}, which is not in it; its code has to be")
         return reduced

@@ -61,7 +61,8 @@ def run_step(
 
     This process calls `meanwhile` first, then `tick` and `looks` as `supervise` does. A child that must be stopped is
     asked for its stack in the file `stacks`. Ctrl-C goes to the child; this process calls `interrupting` once, from its
-    loop, and waits on. The child is stopped after so many `seconds`; `now` is the clock, in seconds.
+    loop, and waits on. After Ctrl-C once more the child has `INTERRUPT_SECONDS` left. It is stopped after so many
+    `seconds`; `now` is the clock, in seconds.
 
     An exception of `work` is raised again in this process: a MinifyError with its class and message, MachineFailed for
     a file that cannot be written, and ToolFailed with the traceback for any other, which is this tool's own fault.
@@ -74,7 +75,9 @@ def run_step(
     def forward(number: int, _frame: object) -> None:
         nonlocal interrupted, again, first
         if interrupted:
-            again = again or now() - first > _SAME_PRESS_SECONDS
+            if not again and now() - first > _SAME_PRESS_SECONDS:
+                again = True
+                child.limit(INTERRUPT_SECONDS)
             return
         interrupted, first = True, now()
         # A terminal sends Ctrl-C to the whole group, `kill` to us alone or to the group: a child that

@@ -95,7 +95,7 @@ def test_a_budget_of_probes_ends_it_with_the_best_so_far_and_it_can_go_on(minify
 def test_an_interrupt_ends_the_reduction_with_the_best_so_far(project, send):
     project.write(SLOW)
     held = Held(project, '"prefix"', 2)
-    process = project.start_warm("run", "--out", project.out, "failing.py", **held.environment)
+    process = project.start_warm("run", "--out", project.out, "failing.py", MINIFY_EXPLAIN="1", **held.environment)
     held.wait(process)
     send(process.pid, signal.SIGINT)
     wait_until(lambda: "interrupted: ending the search" in process.printed_errors(), process=process)
@@ -109,6 +109,8 @@ def test_an_interrupt_ends_the_reduction_with_the_best_so_far(project, send):
     }
     assert 3 <= done.ops[1] < done.ops[0] and project.litter() == []
     assert "minifier/" not in done.stderr
+    phases = json.loads((project.out / "finished.json").read_text())["phases"]
+    assert "verifying" in phases and not {"explaining", "controls"} & set(phases), "nothing else is begun"
 
 
 def test_a_second_interrupt_ends_the_run_without_verification(project):
@@ -127,7 +129,7 @@ def test_a_second_interrupt_ends_the_run_without_verification(project):
     os.killpg(process.pid, signal.SIGINT)
     os.kill(reduction, signal.SIGCONT)
     done = project.finish(process, 60)
-    assert done.code == 3 and "`minify reduce" in done.stderr, done.stderr
+    assert done.code == 130 and "`minify reduce" in done.stderr, done.stderr
     assert not (project.out / "repro.py").exists() and (project.out / "case").exists() and project.litter() == []
 
 

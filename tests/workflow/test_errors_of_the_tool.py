@@ -12,10 +12,19 @@ from minifier.data.case import Level
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
-from minifier.errors import MachineFailed, NoRepro, NothingToReduce, StoppedAtOnce, StoppedEarly, ToolFailed
+from minifier.errors import (
+    ExitCode,
+    MachineFailed,
+    NoRepro,
+    NothingToReduce,
+    StoppedAtOnce,
+    StoppedEarly,
+    ToolFailed,
+)
 from minifier.flow import reduce_in_child, repro_search
 from minifier.flow.attempt import Attempt, Reduced, Run
 from minifier.flow.reduce_in_child import reduce_changed
+from minifier.flow.repro_search import stopped_if_interrupted
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -142,3 +151,13 @@ def test_an_error_in_the_reduction_of_a_script_leaves_a_verified_one(script, tmp
     done = minified_here(script, tmp_path, verify=1, level="source")
     assert done.status.value == "stopped" and done.verified == (1, 1)
     assert "in broken" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_the_second_interrupt_of_a_run_ends_it_with_the_exit_code_of_ctrl_c(attempt):
+    codes = []
+    for _ in range(2):
+        with pytest.raises(StoppedEarly) as raised, stopped_if_interrupted(attempt, "interrupted"):
+            raise KeyboardInterrupt
+        codes.append(raised.value.exit_code)
+        attempt.run.interrupted.set()
+    assert codes == [ExitCode.STOPPED, ExitCode.INTERRUPTED]

@@ -42,10 +42,10 @@ def cli() -> None:
       0  reduced, and the repro verified
       1  nothing to reduce
       2  usage error
-      3  stopped early; the best so far is written, and verified unless Ctrl-C ended that too
+      3  stopped early; the best so far is written, and verified unless Ctrl-C ended that
       4  captured, but no standalone repro shows the failure
       5  an error of this tool
-    130  Ctrl-C, before there was anything to write
+    130  Ctrl-C twice, or before there was anything to write
     """
 
 

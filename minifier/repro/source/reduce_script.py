@@ -25,7 +25,16 @@ from minifier.data.case.store import write_atomically
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.data.settings import Settings
 from minifier.data.torch_names import ERRORS_OF_DYNAMO
-from minifier.errors import FailsByItself, MachineFailed, MinifyError, NoRepro, StoppedEarly, ToolFailed, said_of_trace
+from minifier.errors import (
+    FailsByItself,
+    MachineFailed,
+    MinifyError,
+    NoRepro,
+    StoppedAtOnce,
+    StoppedEarly,
+    ToolFailed,
+    said_of_trace,
+)
 from minifier.process.descendants import adopt_orphans
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.interrupts import interrupt_once
@@ -346,12 +355,15 @@ def _reduce(
             without_backends = lab.without_backends
             if without_backends and not lab.holds_with_backends(reduced.source):
                 without_backends = False
-                reduced = reduce_source(lab, source, lines_of(failure), budget, folders, settings.wants)
+                left = budget if reduced.minimal else search.Budget(max_probes=0)
+                reduced = reduce_source(lab, source, lines_of(failure), left, folders, settings.wants)
         finally:
             write_others(lab.others, out / "others")
         stopped = "" if reduced.minimal else _SPENT
         done = script(reduced.source, reduced.statements, stopped, reduced.minimal)
-        in_aot_eager = settings.explain and not without_backends and lab.fails_in_aot_eager(reduced.source)
+        in_aot_eager = (
+            settings.explain and not without_backends and not stopped and lab.fails_in_aot_eager(reduced.source)
+        )
         return replace(done, without_backends=without_backends, in_aot_eager=in_aot_eager)
 
 
@@ -367,11 +379,13 @@ def reduce_script(
     ui: Ui,
     of_backend: Case | None = None,
     known: KnownRun = KnownRun(),
+    interrupting: Callable[[], object] = lambda: None,
 ) -> ReducedScript:
     """Reduce the script in a forked child. The probes go into the journal in `out`.
 
     `of_backend` holds a backend call's failure that no repro of its graph showed. `known` is the script's run as the
-    user runs it. After an error, or the death of the child, the best script so far is returned.
+    user runs it. After an error, or the death of the child, the best script so far is returned. `interrupting` is
+    called at the first Ctrl-C; the second raises StoppedAtOnce.
 
     Raises FailsByItself if the script fails in an empty folder without torch.compile too.
     Raises NoRepro if the script does not show the failure in an empty folder.
@@ -396,7 +410,9 @@ def reduce_script(
     result_path.unlink(missing_ok=True)
     failed: MinifyError | None = None
     try:
-        run_displayed(work, ui)
+        end = run_displayed(work, ui, interrupting)
+        if end.interrupted_again:
+            raise StoppedAtOnce("interrupted twice: nothing was verified; `minify run` begins again")
     except (ToolFailed, MachineFailed) as error:
         if not result_path.exists():
             raise
