@@ -246,6 +246,11 @@ def is_run(folder: Path) -> bool:
     return isinstance(record, dict) and {"target", "source", "graph"} <= record.keys()
 
 
+def is_finished(folder: Path) -> bool:
+    """Whether the folder has a run that came to its end, with a repro."""
+    return _earlier_run(folder).state == "reduced" and RunFolder(folder).repro.exists()
+
+
 def is_running(folder: Path) -> bool:
     """Whether a process still works on the run of this folder."""
     return is_held(folder / RUN_FILE)

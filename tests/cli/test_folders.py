@@ -1,5 +1,6 @@
 """`minify list`, `minify dedupe` and `minify clean`."""
 
+import contextlib
 import json
 from dataclasses import replace
 
@@ -91,3 +92,20 @@ def test_folders_of_others_are_none(refusing):
     assert refusing.minify("clean", "--all", "--yes").code == 0, "which changes no file"
     done = refusing.minify("dedupe", "gone")
     assert done.code == 2 and "gone" in done.stderr
+
+
+@pytest.mark.parametrize("agreed", [False, True])
+def test_a_finished_run_is_not_reduced_again_in_its_place(runs, monkeypatch, agreed):
+    done = runs.folder / "minify-out" / "first-1"
+    reduced = []
+    monkeypatch.setattr("minifier.flow.run.minify_case", lambda folder, run, out: reduced.append(out) or outcome())
+    monkeypatch.setattr("minifier.flow.cli.running.prepared", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr("minifier.flow.cli.console.Console.ask", lambda *_: agreed)
+    told = runs.minify("reduce", "--trust", done)
+    assert told.code == 0 and (agreed or "first-1/repro.py" in told.stderr), told.stderr
+    assert len(reduced) == agreed and all(not (runs.folder / out).exists() for out in reduced), "a new folder"
+    runs.minify("reduce", "--trust", "--out", runs.out, done)
+    assert reduced[-1] == runs.out
+    (done / "result.json").unlink()
+    runs.minify("reduce", "--trust", done)
+    assert reduced[-1] is None, "an interrupted run goes on"

@@ -135,7 +135,8 @@ def reduce(case_dir: Path, trust: bool, **values: Any) -> int:
     """Reduce a Case: the case/ folder of a run, captured here or elsewhere, a run that was interrupted, or what a
     process left that died within minifier.capture.
 
-    Given a run's output folder, the run goes on in it, and no probe of its journal is made again. Examples:
+    Given a run's output folder, the run goes on in it, and no probe of its journal is made again. A finished run is
+    reduced again only into another folder. Examples:
 
     \b
         minify reduce minify-out/train-1

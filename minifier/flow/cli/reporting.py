@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # importing it would import torch for a folder that does not 
     from minifier.repro.report.write_reports import Consent
 
 
-def _finished(folder: Path) -> tuple[Outcome, Consent]:
+def finished_run(folder: Path) -> tuple[Outcome, Consent]:
     """Return the finished run of an output folder. Imports torch."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder: give the output folder of a run.")
@@ -33,7 +33,7 @@ def _finished(folder: Path) -> tuple[Outcome, Consent]:
 
 def show_command(folder: Path) -> int:
     """Print the last lines of a finished run again, to standard output."""
-    outcome, _ = _finished(folder)
+    outcome, _ = finished_run(folder)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for line, _ in lines_of(last_block(outcome), width):
         print_line(line)
@@ -47,7 +47,7 @@ def report_command(
 
     With `github`, also write the body of an issue, and print the command that files the issue.
     """
-    outcome, consent = _finished(folder)
+    outcome, consent = finished_run(folder)
     from minifier.repro.report.markdown import ISSUE
     from minifier.repro.report.write_reports import BUNDLE, write_reports
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from minifier.data.case.files import check_folder, why_no_key
+from minifier.data.case.run_folder import RunFolder, next_place
 from minifier.data.case.store import CASE, load
 from minifier.data.settings import Settings
 from minifier.errors import ExitCode, MinifyError, NothingToReduce, NotTrusted, UsageError
 from minifier.flow.check_program import check_program
 from minifier.flow.cli.console import Console
 from minifier.flow.cli.options import Options
-from minifier.flow.folders import Asked, case_folder, choose_folder, goes_on, is_unfinished
+from minifier.flow.cli.reporting import finished_run
+from minifier.flow.folders import Asked, case_folder, choose_folder, goes_on, is_finished, is_unfinished
 from minifier.flow.foreign_code import Row, foreign_code_in, foreign_code_of_run, shown
 from minifier.flow.prepare import prepared
 from minifier.process.interpreters import Interpreters
@@ -74,7 +77,9 @@ def run_command(
 def reduce_command(folder: Path, options: Options, interpreters: Interpreters, trust: bool = False) -> int:
     """Reduce a Case folder, or go on with the output folder of an earlier run; return the exit code.
 
-    Raises NotTrusted if the folder has code of somebody else, unless the user agrees or has agreed with `trust`.
+    A finished run stays as it is: its last lines are printed, or its Case is reduced again into a new folder, if the
+    user wants that. Raises NotTrusted if the folder has code of somebody else, unless the user agrees or has agreed
+    with `trust`.
     """
     with Console(options.quiet, options.verbose, options.json) as console:
         return _reduce(folder, options, console, interpreters, trust)
@@ -87,8 +92,15 @@ def _reduce(folder: Path, options: Options, console: Console, interpreters: Inte
     if not is_unfinished(folder):
         if not (case_dir / CASE).exists():
             raise UsageError(f"{case_dir} is not a Case folder: it has no case.json.")
-        load(case_dir)  # a damaged one is refused before torch is imported
+        case = load(case_dir)  # a damaged one is refused before torch is imported
     ask_about(str(folder), foreign_code_in(folder), console, trust)
+    if options.out is None and is_finished(folder):
+        again, done = next_place(case.script.name), f"{folder} is finished"
+        if not console.ask(f"{done}, and its repro is {RunFolder(folder).repro}: reduce its Case again, into {again}?"):
+            console.say(f"{done}: `minify reduce --out DIR {folder}` reduces its Case again, into DIR")
+            console.final(finished_run(folder)[0])
+            return int(ExitCode.REDUCED)
+        options = replace(options, out=again)
     with prepared(options.settings, console, interpreters) as run:
         from minifier.flow.run import minify_case
 
