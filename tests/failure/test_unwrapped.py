@@ -132,18 +132,3 @@ def test_the_failure_has_type_and_message_of_the_exception_inside():
     failure = failure_of(Stage.COMPILE, links, "")
     assert failure.line == "ValueError: Exponent must be non-negative."
     assert len(links) == 2 and without_wrappers(links) == links[1:]
-
-
-def test_a_fingerprint_that_still_has_the_wrapper_is_recognised():
-    """Cases of earlier versions have it."""
-    import dataclasses
-
-    found = seen(lambda: lower(lowering("aten.conv")))
-    older = dataclasses.replace(
-        found,
-        types=("torch._inductor.exc.LoweringException",),
-        message="ValueError: Exponent must be non-negative.\ntarget: aten.convolution.default",
-    )
-    assert same(older, found) and same(found, older)
-    assert not same(older, seen(lambda: evaluate("Exponent must be an integer.")))
-    assert not same(dataclasses.replace(older, site=Frame("acme", "lower")), found)

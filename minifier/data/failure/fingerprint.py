@@ -304,7 +304,7 @@ def _same_message(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, 
     of its node."""
     if sought.message == seen.message:
         return True
-    expected, actual = words(normalise(sought.message)), words(seen.message)
+    expected, actual = words(sought.message), words(seen.message)
     return len(expected) == len(actual) and all(
         a == b
         or {a, b} == {STACK, "None"}  # a graph that was built from a Case may lack the stacks of its nodes
@@ -319,16 +319,6 @@ def _is_renamed(word: str, other: str, names: Collection[str], renamed: Mapping[
     """Tell whether the other word can stand for this node's name in a retraced graph."""
     is_any_name = word in names and _IDENTIFIER.fullmatch(other) is not None
     return is_any_name or normalise(renamed.get(other, "")) == word
-
-
-def _is_one_in_a_wrapper(sought: Fingerprint, seen: Fingerprint) -> bool:
-    """Tell whether a message quotes the other's exception. Fingerprints of earlier versions included wrappers."""
-    return any(
-        len(inner.types) == 1
-        and outer.message != inner.message
-        and quotes(normalise(outer.message), inner.types[0], inner.message)
-        for outer, inner in ((sought, seen), (seen, sought))
-    )
 
 
 def same(sought: Fingerprint, seen: Fingerprint, *, renamed: Mapping[str, str] | None = None) -> bool:
@@ -349,10 +339,10 @@ def _same(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, str] | N
         return False
     if sought.at_traced and (sought.traced, sought.graph_break) != (seen.traced, seen.graph_break):
         return False
-    if sought.types == seen.types:
-        alike = sought.any_message and share_words(sought.message, seen.message)
-        return alike or _same_message(sought, seen, renamed)
-    return _is_one_in_a_wrapper(sought, seen)
+    if sought.types != seen.types:
+        return False
+    alike = sought.any_message and share_words(sought.message, seen.message)
+    return alike or _same_message(sought, seen, renamed)
 
 
 def _has_same_damage(sought: Fingerprint, seen: Fingerprint) -> bool:
