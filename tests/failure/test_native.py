@@ -55,6 +55,7 @@ HEAP = [
     "malloc_consolidate(): invalid chunk size",
     "munmap_chunk(): invalid pointer",
     "python: malloc.c:2617: sysmalloc: Assertion `(old_top == initial_top (av) && old_size == 0)' failed.",
+    "Fatal glibc error: malloc assertion failure in sysmalloc: (old_top == initial_top (av) && old_size == 0)",
     "Fatal glibc error: malloc.c:2599 (sysmalloc): assertion failed: (old_top == initial_top (av))",
 ]
 

@@ -28,7 +28,7 @@ _MAX_FRAMES = 3
 # What glibc's allocator says of the same damage depends on the chunks that happen to lie behind it.
 _OF_HEAP = (
     r"(?:free|malloc|calloc|realloc|malloc_consolidate|munmap_chunk|mremap_chunk)\(\):\s.*"
-    r"|double\sfree\sor\scorruption.*|corrupted\s(?:size|double-linked)\s.*|.*\bmalloc\.c:\d+.*[Aa]ssertion.*"
+    r"|double\sfree\sor\scorruption.*|corrupted\s(?:size|double-linked)\s.*|.*\bmalloc(?:\.c:\d+.*)?\s[Aa]ssertion\s.*"
 )
 DAMAGED_HEAP = "damaged heap"  # the identity of a death of which the allocator tells
 _MEMORY_SIGNALS = {"SIGABRT", "SIGSEGV", "SIGBUS"}  # which of them ends a process with a damaged heap is chance
