@@ -41,7 +41,7 @@ from minifier.torch_side.fx.arguments import tensor_meta
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import make_inputs
 from minifier.torch_side.fx.tensors import StoredTensors
-from minifier.torch_side.torch_private import storage_key, versions_kept
+from minifier.torch_side.torch_private import outputs_dynamo_takes, storage_key, versions_kept
 
 if TYPE_CHECKING:
     from minifier.capturing.backend_calls import ScriptCall
@@ -86,7 +86,10 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
     count = len(case.inputs)
     case, held = as_inputs(case, written, live, tensors)
     backward = comparing.trains(record.place)
-    results, failed = _results(call, held), None
+    try:
+        results, failed = _results(call, outputs_dynamo_takes(call.result, *case.graph.output.args), held), None
+    except Exception as error:  # noqa: BLE001 - whatever the result raises, Dynamo's code raises it in the script
+        return Compared(case, unable=f"its results cannot be taken from what was returned: {_line(error)}")
     with random_state_kept():
         runs = EagerRuns(case.graph, inputs, partial(_build, case), backward, call.random)
         eager = runs.first()
@@ -96,7 +99,7 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
         ) -> Results:
             with as_before(live, tensors):
                 return observe(
-                    lambda *args: compiled(*args[:count]),
+                    lambda *args: outputs_dynamo_takes(compiled(*args[:count]), *case.graph.output.args),
                     [*inputs()[:count], *held],
                     backward=backward,
                     seed=seed,
@@ -122,10 +125,10 @@ def _build(case: Case, graph: Graph) -> torch.fx.GraphModule:
     return build_graph(graph, StoredTensors(case.tensors))
 
 
-def _results(call: ScriptCall, held: Sequence[torch.Tensor]) -> Results:
+def _results(call: ScriptCall, outputs: Sequence[Any], held: Sequence[torch.Tensor]) -> Results:
     """Describe the script's call; tensors that the graph holds and changes are inputs as well."""
     results = Results()
-    observe_outputs(results, call.result, [*call.args, *held])
+    observe_outputs(results, outputs, [*call.args, *held])
     finish(results, call.random)
     return results
 

@@ -31,7 +31,7 @@ from minifier.reduction.simplify_and_prove import proved_again
 from minifier.torch_side import compare
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import make_inputs
-from minifier.torch_side.torch_private import as_dynamo_calls, tame_inductor
+from minifier.torch_side.torch_private import as_dynamo_calls, outputs_dynamo_takes, tame_inductor
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,9 +436,10 @@ def _divergent_ops(prepared: PreparedCase, whole: Case, order: Sequence[str], se
     compiler = prepared.compiler(whole.backend)
 
     def compile_alone(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        outputs = module.graph.output_node().args
         with as_dynamo_calls(prepared.fakes):
-            compiled: Callable[..., Any] = compiler(module, list(inputs))
-        return compiled
+            compiled = compiler(module, list(inputs))
+        return lambda *args: outputs_dynamo_takes(compiled(*args), *outputs)
 
     def inputs_of(alone: Graph) -> list[Any]:
         inputs = {item.name: item for item in with_ops(whole, [node.name for node in alone.ops]).inputs}

@@ -36,6 +36,7 @@ from minifier.torch_side.torch_private import (
     is_failure,
     mark_static,
     observe_backend_calls,
+    outputs_dynamo_takes,
     with_aot_compiler,
 )
 
@@ -288,7 +289,7 @@ def compile_candidate(prepared: PreparedCase, case: Case, values: Sequence[Any])
     if not callable(compiled):  # Dynamo's own message
         raise AssertionError("compiler_fn did not return callable")
     compiled = as_dynamo_takes(compiled)
-    return lambda args: compiled(*args)
+    return lambda args: outputs_dynamo_takes(compiled(*args), *case.graph.output.args)
 
 
 def _compile_aten(prepared: PreparedCase, case: Case, values: Sequence[Any], compiler: Compiler) -> Compiled:

@@ -53,6 +53,7 @@ from minifier.torch_side.torch_private.dynamo import (
     note_at_compile,
     observe_backend_calls,
     observe_tracing,
+    outputs_dynamo_takes,
 )
 from minifier.torch_side.torch_private.graphs import (
     SymbolicSizes,

@@ -165,6 +165,15 @@ def as_dynamo_takes(compiled: Any) -> Any:
     return module.forward
 
 
+def outputs_dynamo_takes(returned: Any, results: Any) -> tuple[Any, ...]:
+    """Return the outputs that the caller under torch.compile gets, where a compiled graph has `returned` something.
+
+    Dynamo's bytecode takes them by their positions: of a tensor in the place of a tuple the first rows. It raises an
+    IndexError, say, if there are fewer. `results` is the tuple of the graph's output node.
+    """
+    return tuple(returned[i] for i in range(len(results)))
+
+
 @dataclass(frozen=True)
 class AskedBackend:
     """The arguments of torch.compile: a backend's callable and name, mode, options and dynamic.
