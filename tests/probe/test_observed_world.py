@@ -61,6 +61,7 @@ OWN_FOLDERS = "each of the tool's processes has folders of its own, which go awa
 OUTPUT = "what a backend prints again is not the script's output"
 MODULES = "the tool's own modules, and those that Dynamo's tracing imports"
 STACK = "Dynamo is not on the stack of a probe, the tool is"
+FRAMES = "the tool's own frames are added"
 MAIN = "a probe does not run the script's statements, and keeps no names of it"
 OF_PROBE = {
     "process.environment.TMPDIR": OWN_FOLDERS,
@@ -70,6 +71,7 @@ OF_PROBE = {
     "process.main*": MAIN,
     "process.modules": MODULES,
     "process.stack*": STACK,
+    "process.recursion_limit": FRAMES,
     "process.thread_count": "a fork has one thread",
     "node.*.trace": "the path of the script is private; its line is there",
     "node.*.source": "an input is a variable of its own, not an attribute of the script's module",
@@ -88,6 +90,7 @@ OF_COMPARING_RUN = {
     "process.main*": "the script's statements run in a module that the tool made",
     "process.modules": MODULES,
     "process.stack*": STACK,
+    "process.recursion_limit": FRAMES,
     "process.standard_files": OUTPUT,
     "process.thread_count": "the tool's process has no threads of its own before the script starts some",
 }
