@@ -556,6 +556,13 @@ def test_an_operator_has_a_path(function, path):
     assert private.operator_path(function) == path
 
 
+def test_the_arguments_that_an_operator_writes_to():
+    assert private.arguments_of(torch.ops.aten.relu_)[0] == ("self", True)
+    assert ("out", True) in private.arguments_of(torch.ops.aten.add.out)
+    assert not any(written for _, written in private.arguments_of(torch.ops.aten.add.Tensor))
+    assert private.arguments_of(torch.relu) == []
+
+
 def test_ops_of_fake_tensors_ask_for_no_device_where_they_must_not(monkeypatch):
     asked = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(asked.append(1)))

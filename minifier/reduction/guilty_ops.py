@@ -17,7 +17,7 @@ import torch
 from minifier import search
 from minifier.data.case import Case, Graph, Input, Node, Recorded, Ref, ScalarInput, TensorMeta
 from minifier.data.case.graph import is_in_place, map_refs, refs_in
-from minifier.data.case.ops import atoms, with_ops, written_storage
+from minifier.data.case.ops import atoms, with_ops, written_storages
 from minifier.data.case.serial import unpack
 from minifier.data.failure import Difference, Stage, same
 from minifier.data.failure.evidence import failure_of_differences
@@ -44,9 +44,8 @@ class _Write:
 
 
 def _writes(graph: Graph, among: Collection[str]) -> list[_Write]:
-    nodes = [(i, node) for i, node in enumerate(graph.nodes) if node.name in among and is_in_place(node)]
-    written = [(i, node.name, written_storage(graph, node)) for i, node in nodes]
-    return [_Write(i, op, storage) for i, op, storage in written if storage is not None]
+    nodes = [(i, node) for i, node in enumerate(graph.nodes) if node.name in among]
+    return [_Write(i, node.name, storage) for i, node in nodes for storage in sorted(written_storages(graph, node))]
 
 
 def _changed(graph: Graph, reader: Node, writes: Sequence[_Write]) -> dict[str, str]:
@@ -176,8 +175,7 @@ def _writers(graph: Graph, name: str) -> list[str]:
     """Return the ops that change this input in place."""
     value = graph.node(name).value if name in graph.index else None
     storage = value.storage if isinstance(value, TensorMeta) else None
-    in_place = [node for node in graph.ops if is_in_place(node)]
-    return [node.name for node in in_place if storage is not None and written_storage(graph, node) == storage]
+    return [node.name for node in graph.ops if storage in written_storages(graph, node)]
 
 
 def find_causes(runner: ProbeRunner, case: Case, suspects: Collection[str]) -> Causes:

@@ -4,10 +4,11 @@ import pytest
 import torch
 from case_samples import call, method
 from real_graphs import GRAPHS, compiled_graphs, seeded
+from torch.nn import functional
 
 from minifier.data.case import Ref
 from minifier.data.case.graph import is_in_place
-from minifier.data.case.ops import atoms, parents
+from minifier.data.case.ops import atoms, parents, written_storages
 from minifier.torch_side.fx.graphs import read_graph
 from minifier.torch_side.fx.tensors import TensorFile
 
@@ -49,6 +50,38 @@ def test_a_chain_of_in_place_ops_on_one_tensor_is_one_atom():
 
     ((*group,),) = together(f, X)
     assert set(group) == {"y", "setitem", "setitem_1"}
+
+
+@torch.library.custom_op("minify_test_atoms::copy_into", mutates_args=("target",))
+def copy_into(x: torch.Tensor, target: torch.Tensor) -> None:
+    target.copy_(x)
+
+
+def by_position(x):
+    changed = torch.sin(x)
+    functional.relu(changed, True)
+    return changed.exp(), functional.relu(x, False)
+
+
+def by_its_schema(x):
+    changed = torch.zeros_like(x)
+    copy_into(x, changed)
+    return changed + 1
+
+
+def statistics(x):
+    changed, varied = torch.sin(x[0]), torch.exp(x[0])
+    y = functional.batch_norm(x, changed, varied, training=True)
+    return y, changed * varied, functional.batch_norm(x, x[1], varied)
+
+
+@pytest.mark.parametrize("function", [by_position, by_its_schema, statistics])
+def test_what_an_op_changes_is_known_where_its_name_does_not_tell_it(function):
+    graph = graph_of(function, X)
+    (op,) = (node for node in graph.ops if is_in_place(node))
+    changed = {name for name in ("changed", "varied") if name in graph.index}
+    assert written_storages(graph, op) == {graph.node(name).value.storage for name in changed}
+    assert {op.name, *changed} in [set(group) for group in atoms(graph)]
 
 
 def test_enter_and_exit_of_a_context_go_together_and_the_ops_inside_do_not():

@@ -37,7 +37,8 @@ class Node:
 
     `source` is the line of code that made the op, `place` the file and line of the user's code: `model.py:14`.
     `origin` is Dynamo's first name for the op; for AOTAutograd's nodes, for the op behind the node. `modules`
-    are the user's modules around the op, the outermost first: key, path in the model, the class's `module:qualname`."""
+    are the user's modules around the op, the outermost first: key, path in the model, the class's `module:qualname`.
+    `changes` are the arguments that the op is known to write to, by position ("0") or name."""
 
     name: str
     op: str
@@ -49,6 +50,7 @@ class Node:
     origin: str = ""
     modules: tuple[tuple[str, str, str], ...] = ()
     place: str = ""
+    changes: tuple[str, ...] = ()
 
     @property
     def is_op(self) -> bool:
@@ -328,7 +330,9 @@ _IN_PLACE_OPERATORS = {
 
 
 def is_in_place(node: Node) -> bool:
-    """Tell whether the op changes an argument, judging by torch's naming conventions."""
+    """Tell whether the op changes an argument, by what was recorded of it, or by torch's naming conventions."""
+    if node.changes:
+        return True
     if node.target in _IN_PLACE_OPERATORS or "out" in node.kwargs or node.kwargs.get("inplace") is True:
         return True
     if node.target.startswith("operator."):  # and_, or_, not_ are not in place

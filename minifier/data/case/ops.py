@@ -54,11 +54,14 @@ def _join_uncuttable(graph: Graph, position: dict[str, int], sets: _Sets) -> Non
                     sets.join(position[node.name], position[user])
 
 
-def written_storage(graph: Graph, in_place: Node) -> int | None:
-    """Return the storage that an in-place op changes, or None if unknown."""
-    first = next(refs_in(in_place.kwargs.get("out", in_place.args)), None)
-    changed = graph.node(first).value if first is not None else None
-    return changed.storage if isinstance(changed, TensorMeta) else None
+def written_storages(graph: Graph, node: Node) -> set[int]:
+    """Return the storages that an op changes in place, as far as they are known."""
+    held = {**{str(place): value for place, value in enumerate(node.args)}, **node.kwargs}
+    names = [name for key in node.changes if key in held for name in refs_in(held[key])]
+    if not names and is_in_place(node):
+        names = list(refs_in(node.kwargs.get("out", node.args)))[:1]
+    values = [graph.node(name).value for name in names]
+    return {value.storage for value in values if isinstance(value, TensorMeta) and value.storage is not None}
 
 
 def _join_mutations(graph: Graph, position: dict[str, int], sets: _Sets) -> None:
@@ -68,14 +71,10 @@ def _join_mutations(graph: Graph, position: dict[str, int], sets: _Sets) -> None
         if isinstance(node.value, TensorMeta) and node.value.storage is not None:
             by_storage.setdefault(node.value.storage, []).append(node)
     for node in graph.ops:
-        storage = written_storage(graph, node) if is_in_place(node) else None
-        if storage is None:
-            continue
         here = graph.index[node.name]
-        for other in by_storage.get(storage, ()):
-            if graph.index[other.name] >= here:
-                break
-            if any(graph.index[user] > here for user in graph.users[other.name]):
+        for other in (other for storage in written_storages(graph, node) for other in by_storage.get(storage, ())):
+            is_earlier = graph.index[other.name] < here
+            if is_earlier and any(graph.index[user] > here for user in graph.users[other.name]):
                 sets.join(position[other.name], position[node.name])
 
 

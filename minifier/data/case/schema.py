@@ -217,6 +217,7 @@ FIELDS: dict[type, dict[str, Check]] = {
         "origin": texts.text,
         "place": texts.text,
         "modules": each(each(texts.text)),
+        "changes": each(texts.text),
     },
     Module: {
         "type": texts.optional(texts.import_path),

@@ -9,7 +9,7 @@ from typing import Any
 
 from minifier.data.case import Case, Graph, Input, Level, Node, Ref, Scalar, ScalarInput, TensorInput, TensorMeta
 from minifier.data.case.graph import is_in_place, map_refs, refs_in
-from minifier.data.case.ops import atoms, with_ops
+from minifier.data.case.ops import atoms, with_ops, written_storages
 from minifier.data.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo, has_symbols
 from minifier.data.torch_names import CHECKPOINT, COND, HIGHER_ORDER, REGION
 from minifier.reduction.passes.edits import Edit, Pass, Row, row
@@ -68,8 +68,9 @@ def _bypass(case: Case) -> list[Row]:
     rows = []
     is_retraced = case.while_tracing or goes_through_dynamo(case)
     for node in case.graph.ops:
-        if is_in_place(node):
-            continue
+        own = node.value.storage if isinstance(node.value, TensorMeta) else None
+        if is_in_place(node) and (own is None or own in written_storages(case.graph, node)):
+            continue  # training batch norm changes statistics, and its result is a tensor of its own
         operands = [case.graph.node(name) for name in dict.fromkeys(node.refs())]
         is_like = _of_same_kind if is_retraced else alike
         stand_ins = [other.name for other in operands if is_like(node, other)]

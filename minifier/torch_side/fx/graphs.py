@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import math
 import operator
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from minifier.torch_side.fx.arguments import meta_of, path_of, read, resolve, wr
 from minifier.torch_side.fx.script_objects import in_module, in_script
 from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
 from minifier.torch_side.torch_private import (
+    arguments_of,
     graph_module,
     kernel_arguments,
     kernel_of,
@@ -31,6 +33,7 @@ from minifier.torch_side.torch_private import (
     unknown_arguments,
 )
 
+_FLAGS = ("inplace", "training", "use_input_stats")  # the latter two change running statistics
 _NOT_RENAMED: Mapping[str, str] = MappingProxyType({})
 Fake = Callable[[TensorMeta], torch.Tensor]
 Example = Callable[[Node], Any]
@@ -278,6 +281,28 @@ def read_module(module: torch.nn.Module, where: str, tensors: TensorFile) -> Mod
     )
 
 
+_signature = functools.cache(inspect.signature)
+
+
+def _changes(node: torch.fx.Node) -> tuple[str, ...]:
+    """Return the arguments that the op writes to, by position or name: by the operator's schema, or by the parameters
+    of a function, as `inplace`."""
+    arguments = arguments_of(node.target)
+    if isinstance(node.target, FunctionType):
+        try:
+            bound = _signature(node.target).bind(*node.args, **node.kwargs)
+        except (TypeError, ValueError):  # it has no signature, or another one than it says
+            return ()
+        bound.apply_defaults()
+        is_in_place, *updates = (bound.arguments.get(flag) is True for flag in _FLAGS)
+        arguments = [
+            (name, (place == 0 and is_in_place) or (name.startswith("running_") and any(updates)))
+            for place, name in enumerate(bound.arguments)
+        ]
+    written = [str(i) if i < len(node.args) else name for i, (name, is_written) in enumerate(arguments) if is_written]
+    return tuple(key for key in written if key.isdecimal() or key in node.kwargs)
+
+
 def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = "") -> Graph:
     """Return the graph as plain data, and add its tensors to `tensors`.
 
@@ -315,7 +340,7 @@ def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = 
         value = NOTHING if example is None else meta_of(example, storages)
         if isinstance(value, Scalar) and value.symbol is not None:
             numbers.setdefault(value.symbol, node.name)
-        facts = _source_line(node), _origin(node), _modules(node), _place(node)
+        facts = _source_line(node), _origin(node), _modules(node), _place(node), _changes(node)
         nodes.append(Node(node.name, node.op, target, args, kwargs, value, *facts))
     return Graph(tuple(nodes), attributes, modules)
 

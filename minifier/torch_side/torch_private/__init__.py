@@ -117,6 +117,7 @@ from minifier.torch_side.torch_private.modes import (
 from minifier.torch_side.torch_private.registrations import (
     BUILT_IN_MODULES,
     Stack,
+    arguments_of,
     backend_table,
     entry_point_of,
     note_registrations,

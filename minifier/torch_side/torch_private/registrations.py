@@ -26,6 +26,14 @@ _DEFINE = stands_on("torch.library:Library.define", loses=REGISTRATIONS, paramet
 Stack = tuple[tuple[str, str], ...]  # (module, function) of each frame, innermost first
 
 
+def arguments_of(function: Any) -> list[tuple[str, bool]]:
+    """Return the arguments of an operator, each with whether the operator writes to it; [] for other functions."""
+    if isinstance(function, OpOverloadPacket):
+        function = getattr(function, function.overloads()[0])  # type: ignore[no-untyped-call]
+    arguments = function._schema.arguments if isinstance(function, OpOverload) else ()
+    return [(each.name, each.alias_info is not None and each.alias_info.is_write) for each in arguments]
+
+
 def _stack() -> Stack:
     """Return the stack without the frames of this tool."""
     frames = []
