@@ -108,7 +108,8 @@ CALLED_ONCE = ("functions", "imports")
             "class A:\n    a = 1\n\n    def f(self, b):\n        self.b[b] = 1\n\nx = A()\nx.f(2)\n",
             "class A:\n    a = 1\n\nx = A()\nself = x\nb = 2\nself.b[b] = 1\n",
         ),
-        # an attribute in the place of an instance
+        # a base or an attribute in the place of a class
+        ("class A(B):\n    pass\n\nclass C(A):\n    b\n", "\nclass C(B):\n    b\n"),
         (
             "class A(M):\n    def __init__(self, n):\n        super().x()\n        self.a = f(n)\n\nx = A(2)\nx.a.b\n",
             "\nx = f(2)\nx.b\n",

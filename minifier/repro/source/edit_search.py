@@ -12,7 +12,7 @@ from minifier.capturing.slicing.module_statements import missing_attributes
 from minifier.data.failure import Verdict
 from minifier.repro.source.patches import Located, Patch, is_of_libcst, merged, patched
 from minifier.repro.source.run_facts import Recorded, RunFacts
-from minifier.repro.source.statement_tree import Tree, deep_sources
+from minifier.repro.source.statement_tree import deep_sources, tree_of
 
 _MAX_TRIES = 2  # of an edit: when it is first met, and when nothing else can be done any more
 
@@ -133,7 +133,7 @@ def readable_and_held(lab: Lab, sources: Sequence[str]) -> list[bool]:
 def is_readable(lab: Lab, source: str) -> bool:
     """Return whether libcst can read the source: its bugs must not end the reduction. `lab` is warned of our own."""
     try:
-        Tree(source)
+        tree_of(source, frozenset(lab.whole))
     except Exception as error:  # noqa: BLE001 - libcst raises errors of many types
         if not is_of_libcst(error):
             lab.warn("a candidate could not be read, and was skipped", error)
@@ -151,6 +151,8 @@ class EditSearch:
         self.lab, self.source, self.budget = lab, source, budget
         self._facts = RunFacts()
         self._recorded = ""  # the source of these facts
+        self._located = Located("")
+        self._exhausted: dict[PassRow, str] = {}  # the source that has no more of its edits
         self._seen = {source}
         self._missing = missing_attributes(source)
         self._refusals: dict[tuple[str, Patch], _Refusal] = {}
@@ -163,10 +165,14 @@ class EditSearch:
     def step(self, row: PassRow) -> bool:
         """Try edits of the row that can be made together. Return whether others may follow. Raises Stopped."""
         self.lab.phase = row.name
+        if self._exhausted.get(row) == self.source and not row.is_adaptive:
+            return False
         listed = self._listed(row)
         edits = self._compatible(row, listed)
         if edits:
             self._make(row, edits)
+        else:
+            self._exhausted[row] = self.source
         return bool(edits) or (row.is_adaptive and bool(listed))
 
     def reopen(self) -> bool:
@@ -180,14 +186,17 @@ class EditSearch:
             if refusal.verdict is Verdict.PASS and refusal.tries < _MAX_TRIES and not refusal.is_open
         }
         self._refusals |= again
+        self._exhausted.clear()
         return bool(again)
 
     def _listed(self, row: PassRow) -> list[Patch]:
         if row.reads_values and self._recorded != self.source:
             self._facts, self._recorded = RunFacts(self.lab.recorded(self.source)), self.source
         with deep_sources():
-            located = Located(self.source, self.lab.whole, self._facts)
-            return list(dict.fromkeys(edit for edit in row.patches(located) if edit is not None and edit.spans))
+            if self._located.source != self.source or self._located.whole != frozenset(self.lab.whole):
+                self._located = Located(self.source, self.lab.whole)
+            self._located.facts = self._facts
+            return list(dict.fromkeys(edit for edit in row.patches(self._located) if edit is not None and edit.spans))
 
     def _compatible(self, row: PassRow, listed: Sequence[Patch]) -> list[Patch]:
         """Return edits that can be made together, the most hopeful first."""

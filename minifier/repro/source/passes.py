@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from minifier.repro.source.classes import classes_as_attributes, classes_as_functions, without_bases
+from minifier.repro.source.classes import classes_as_attributes, classes_as_functions, without_empty_classes
 from minifier.repro.source.inlining import with_modules, with_qualified_names, without_functions
 from minifier.repro.source.parameters import without_parameters
 from minifier.repro.source.patches import Edited, Located, Patch
@@ -57,7 +57,7 @@ COARSE_PASSES: tuple[SourcePass, ...] = (
         "a function that is called once or only returns a value, its body being put in the place of the call",
         of_module(without_functions),
     ),
-    SourcePass("bases", "a base class to a part of its only subclass", of_module(without_bases)),
+    SourcePass("bases", "a class without a body to its base", of_module(without_empty_classes)),
     SourcePass("instances", "an instance of a class to one of its attributes", of_module(classes_as_attributes)),
     SourcePass("classes", "a class to functions of its methods", of_module(classes_as_functions)),
     SourcePass("parameters", "a parameter together with its arguments", of_module(without_parameters)),

@@ -25,7 +25,7 @@ from minifier.repro.source.passes import (
 )
 from minifier.repro.source.patches import Located, Patch, alike, difference, is_of_libcst
 from minifier.repro.source.statement_edits import imported_names
-from minifier.repro.source.statement_tree import Tree
+from minifier.repro.source.statement_tree import Tree, tree_of
 
 _MAX_ROUNDS_WITH_MODULES = 50  # a module that imports itself within a function can be inlined without end
 
@@ -59,7 +59,7 @@ def reduce_source(
         minimal = True
     except (KeyboardInterrupt, Stopped):  # what was reached stays
         minimal = False
-    return ReducedSource(edits.source, len(Tree(edits.source, lab.whole).statements), minimal)
+    return ReducedSource(edits.source, len(tree_of(edits.source, frozenset(lab.whole)).statements), minimal)
 
 
 def _search_statements(edits: EditSearch, lines: Sequence[int]) -> None:
@@ -69,7 +69,7 @@ def _search_statements(edits: EditSearch, lines: Sequence[int]) -> None:
     """
     edits.lab.phase = STATEMENTS[0]
     edits.check_budget()
-    tree = Tree(edits.source, edits.lab.whole)
+    tree = tree_of(edits.source, frozenset(edits.lab.whole))
     traced = [number for line in lines if (number := tree.at_line(line)) is not None]
     chosen = likely_statements(tree, traced) if traced else frozenset()
     is_likely = bool(chosen) and readable_and_held(edits.lab, [tree.code(chosen)])[0]
@@ -133,7 +133,7 @@ def _is_minimal(edits: EditSearch) -> bool:
     """Return whether no statement can be removed alone; else remove those that can be. Raises Stopped."""
     before = edits.source
     edits.lab.phase = STATEMENTS[0]
-    tree = Tree(edits.source, edits.lab.whole)
+    tree = tree_of(edits.source, frozenset(edits.lab.whole))
     numbers = frozenset(range(len(tree.statements)))
     for number in sorted(numbers, reverse=True):
         edits.check_budget()
@@ -146,7 +146,7 @@ def _is_minimal(edits: EditSearch) -> bool:
 
 def _removals(located: Located) -> Iterator[Patch]:
     """Yield the removal of each statement, the last first."""
-    tree = Tree(located.source, located.whole)
+    tree = tree_of(located.source, located.whole)
     numbers = frozenset(range(len(tree.statements)))
     for number in sorted(numbers, reverse=True):
         yield difference(located.source, tree.code(numbers - {number}))
@@ -157,7 +157,7 @@ _REMOVALS = PassRow(STATEMENTS[0], _removals, is_doubtful=True)
 
 def _idle(located: Located) -> Iterator[Patch]:
     """Yield the removal of each statement that does nothing: nothing reads what it binds, or it only names a value."""
-    tree = Tree(located.source, located.whole)
+    tree = tree_of(located.source, located.whole)
     numbers = frozenset(range(len(tree.statements)))
     read = {binder for reader, binders in tree.reads for binder in binders if binder != reader}
     attributes, imported = _Attributes(tree).read, imported_names(tree.module)

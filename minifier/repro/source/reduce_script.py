@@ -48,7 +48,7 @@ from minifier.repro.source.own_check import SameCheck, SameSeeds
 from minifier.repro.source.probe import TIMEOUT_FACTOR, SourceLab, passed, write_others
 from minifier.repro.source.reduce import reduce_source
 from minifier.repro.source.run_source import with_first
-from minifier.repro.source.statement_tree import Tree, deep_sources
+from minifier.repro.source.statement_tree import deep_sources, tree_of
 from minifier.torch_side.fx.script_objects import FILE
 
 
@@ -320,7 +320,7 @@ def _reduce(
         if known.seconds:
             lab.first_seconds = max(_MIN_FIRST_SECONDS, TIMEOUT_FACTOR * known.seconds)
         source, failure = first_failure(lab, as_run(program), of_backend, known, program.said)
-        before = len(Tree(source, lab.whole).statements)
+        before = len(tree_of(source, frozenset(lab.whole)).statements)
 
         def script(text: str, after: int, stopped: str, minimal: bool = False) -> ReducedScript:
             return ReducedScript(
@@ -343,7 +343,7 @@ def _reduce(
         def accepted(text: str) -> None:
             if not is_readable(lab, text):  # refused by the search
                 return
-            reached(script(text, len(Tree(text, lab.whole).statements), _KILLED))
+            reached(script(text, len(tree_of(text, frozenset(lab.whole)).statements), _KILLED))
 
         lab.accepted = accepted
         channel.say(f"reducing the script itself: {counted(before, 'statement')}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Collection, Iterator, Mapping
 
@@ -112,6 +113,12 @@ class Tree:
                 reduced = self.module.body[place].visit(_RemoveOthers(survivors, self._number, self._whole))
                 self._codes[key] = self.module.code_for_node(reduced) if isinstance(reduced, cst.CSTNode) else ""
         return self._codes[key]
+
+
+@functools.lru_cache(maxsize=4)
+def tree_of(source: str, whole: frozenset[str]) -> Tree:
+    """Return the tree of a source, which several steps of the search ask for."""
+    return Tree(source, whole)
 
 
 class _StatementCollector(cst.CSTVisitor):
