@@ -258,8 +258,14 @@ def is_running(folder: Path) -> bool:
 
 def _can_go_on(folder: Path) -> bool:
     run = RunFolder(folder)
-    has_begun = (run.case / CASE).exists() and (folder / RUN_FILE).exists()
+    has_begun = ((run.case / CASE).exists() or run.reached.exists()) and (folder / RUN_FILE).exists()
     return has_begun and not run.result.exists() and not is_running(folder)
+
+
+def script_there(folder: Path) -> Asked | None:
+    """Return the program whose source a run in this folder was reducing when it was interrupted, or None."""
+    run = RunFolder(folder)
+    return asked_there(folder) if run.reached.exists() and not (run.case / CASE).exists() else None
 
 
 def _read(path: Path) -> Any:
@@ -268,9 +274,13 @@ def _read(path: Path) -> Any:
     return {name: value for name, value in record.items() if name != MARK} if isinstance(record, dict) else None
 
 
-def goes_on(asked: Asked, ui: Ui) -> Path | None:
-    """Return the output folder of an interrupted run of the same script, if the user agrees to continue; else None."""
-    folder = _interrupted_run(asked, list(RESULTS.glob(f"{glob.escape(asked.program.name)}-*")))
+def goes_on(asked: Asked, ui: Ui, as_source: bool) -> Path | None:
+    """Return the output folder of an interrupted run of the same script, if the user agrees to continue; else None.
+
+    With `as_source` the run has to be one that reduces the script itself.
+    """
+    named = RESULTS.glob(f"{glob.escape(asked.program.name)}-*")
+    folder = _interrupted_run(asked, [place for place in named if not as_source or script_there(place)])
     if folder is None or ui.ask(f"{folder} was interrupted, and the script is the same: continue it?"):
         return folder
     ui.say(f"an earlier run of this script was interrupted: `minify reduce {folder}` goes on with it")

@@ -30,7 +30,16 @@ from minifier.errors import NoRepro, NothingToReduce, StoppedEarly
 from minifier.flow.attempt import Attempt, Run
 from minifier.flow.check_program import as_script
 from minifier.flow.first_failure import take_up
-from minifier.flow.folders import Asked, asked_there, case_folder, choose_folder, is_unfinished, lock_run, make_folder
+from minifier.flow.folders import (
+    Asked,
+    asked_there,
+    case_folder,
+    choose_folder,
+    is_unfinished,
+    lock_run,
+    make_folder,
+    script_there,
+)
 from minifier.flow.keep_case import (
     begin_with_call,
     begin_with_case,
@@ -164,6 +173,8 @@ def minify_case(source: Path, run: Run, out: Path | None = None) -> Outcome:
     """
     if is_unfinished(source):
         take_up(source.absolute(), run.settings, run.ui)
+    if (script := script_there(source)) is not None:
+        return minify_source(run_observed(as_script(script.program), run), RunFolder(source.absolute()), run)
     case_dir = case_folder(source)
     case = load(case_dir)
     goes_on = case_dir != source and out is None

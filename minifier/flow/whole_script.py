@@ -35,7 +35,7 @@ from minifier.data.torch_names import FOLDERS_OF_COMPILE
 from minifier.errors import FailsByItself, NoRepro, NothingToReduce, StoppedAtOnce, StoppedEarly
 from minifier.flow.attempt import Attempt, Reduced, ReproResult, Run
 from minifier.flow.controls import part_of_script
-from minifier.flow.folders import make_folder
+from minifier.flow.folders import Asked, lock_run, make_folder, note_run
 from minifier.flow.reduce_in_child import INTERRUPTED
 from minifier.flow.reports import report
 from minifier.flow.repro_search import with_shown_exception
@@ -63,8 +63,7 @@ def minify_script(found: FoundFailures, folder: RunFolder, run: Run, before: str
 
     `before` comes ahead of the reason for no repro. The script is kept as unverified.py then.
     """
-    folder = make_folder(folder)
-    captured = found.captured
+    folder, captured = _begun(found, folder, run), found.captured
     try:
         with contextlib.closing(EnvironmentCollector()) as collector:
             attempt, reason = None, "minify failed as it reduced the script"
@@ -86,7 +85,7 @@ def minify_failing_source(found: FoundFailures, folder: RunFolder, run: Run) -> 
 
     Raises NoRepro, or NothingToReduce, if the script shows no failure where it is reduced, or fails in eager mode too.
     """
-    folder, captured = make_folder(folder), found.captured
+    folder, captured = _begun(found, folder, run), found.captured
     try:
         with contextlib.closing(EnvironmentCollector()) as collector:
             attempt = reduce_to_script(found.program, folder, run, _named_backend(captured), captured=captured)
@@ -96,6 +95,14 @@ def minify_failing_source(found: FoundFailures, folder: RunFolder, run: Run) -> 
     except (NoRepro, NothingToReduce):
         folder.clear(keep=folder.was_there)
         raise
+
+
+def _begun(found: FoundFailures, folder: RunFolder, run: Run) -> RunFolder:
+    """Make the output folder, record the program there, and lock it."""
+    folder = make_folder(folder)
+    note_run(folder.path, Asked(found.program))
+    lock_run(folder.path, run)
+    return folder
 
 
 def _named_backend(captured: Captured) -> BackendReference:

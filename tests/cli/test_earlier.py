@@ -1,5 +1,6 @@
 """A run that was killed is found again by `minify run` on the same script."""
 
+import json
 import signal
 
 import pytest
@@ -44,6 +45,32 @@ def test_what_was_killed_goes_on(project):
     project.write(SLOW.replace("no tanh", "no tanh at all"))
     other = project.finish(project.start_warm("run", "--verify", "1", "--budget", "0", "failing.py"), 100)
     assert "goes on with it" not in other.stderr
+
+
+BY_SOURCE = SLOW.replace("with torch", "unneeded = torch.ones(3)\nprint(unneeded)\nwith torch")
+
+
+def test_a_reduction_of_the_source_that_was_killed_goes_on(project):
+    project.write(BY_SOURCE)
+    project.out = out = project.folder / "minify-out" / "failing-1"
+    options = "--verify", "1", "--level", "source"
+    held = Held(project, '"SAME"', 2)
+    process = project.start_warm("run", *options, "failing.py", **held.environment)
+    held.wait(process)
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=10)
+    held.release()
+    listed = project.minify("list")
+    assert listed.code == 0 and "failing-1" in listed.stdout and "interrupted" in listed.stdout
+
+    again = project.finish(project.start_warm("run", *options, "--budget", "0", "failing.py"), 100)
+    assert "`minify reduce minify-out/failing-1` goes on with it" in again.stderr
+
+    done = project.finish(project.start_warm("reduce", "--verify", "1", "minify-out/failing-1"), 100)
+    assert done.code == 0 and "unneeded" not in (out / "repro.py").read_text(), done.stderr
+    counts = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+    checks = [place for place, entry in enumerate(counts) if entry["phase"] == "check"]
+    assert counts[checks[-1]]["lines"] < counts[checks[0]]["lines"]  # the script that was reached
 
 
 UNSETTLED = """

@@ -64,6 +64,7 @@ class RunFolder:
     artifacts = _PathBelow(ARTIFACTS)
     attempts = _PathBelow(ATTEMPTS)  # the scripts that did not show the failure, if no script did
     journal = _PathBelow(JOURNAL)  # a line for each probe of the reduction
+    reached = _PathBelow("reduced.json")  # the script so far, while the script itself is reduced
     repro = _PathBelow("repro.py")  # the verified repro
     unverified = _PathBelow("unverified.py")  # the best script that was tried, if there is no repro
     result = _PathBelow(RESULT)  # the result as JSON; exists once the run has ended

@@ -17,7 +17,7 @@ from minifier.flow.check_program import check_program
 from minifier.flow.cli.console import Console
 from minifier.flow.cli.options import Options
 from minifier.flow.cli.reporting import finished_run
-from minifier.flow.folders import Asked, case_folder, choose_folder, goes_on, is_finished, is_unfinished
+from minifier.flow.folders import Asked, case_folder, choose_folder, goes_on, is_finished, is_unfinished, script_there
 from minifier.flow.foreign_code import Row, foreign_code_in, foreign_code_of_run, shown
 from minifier.flow.prepare import prepared
 from minifier.process.interpreters import Interpreters
@@ -59,8 +59,8 @@ def run_command(
         if misplaced:
             names, stand = ", ".join(misplaced), "it stands" if len(misplaced) == 1 else "they stand"
             console.say(f"{names}: given to {asked.program.said}, as {stand} after it; minify's options go before it")
-        may_go_on = not every and options.out is None and options.settings.level != "source"
-        interrupted = goes_on(asked, console) if may_go_on else None
+        may_go_on = not every and options.out is None
+        interrupted = goes_on(asked, console, options.settings.level == "source") if may_go_on else None
         if interrupted is not None:
             return _reduce(interrupted, options, console, interpreters)
         folder = choose_folder(options.out, asked.program.name)  # an unusable one is refused before torch is imported
@@ -89,7 +89,7 @@ def _reduce(folder: Path, options: Options, console: Console, interpreters: Inte
     folder = folder.resolve() if folder.is_symlink() else folder
     check_folder(folder)
     case_dir = case_folder(folder)
-    if not is_unfinished(folder):
+    if not is_unfinished(folder) and script_there(folder) is None:
         if not (case_dir / CASE).exists():
             raise UsageError(f"{case_dir} is not a Case folder: it has no case.json.")
         case = load(case_dir)  # a damaged one is refused before torch is imported

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import libcst as cst
 
@@ -19,9 +20,11 @@ from minifier.capturing.slicing import folders_imported_from
 from minifier.capturing.slicing.module_statements import missing_names
 from minifier.capturing.slicing.slices import tidied
 from minifier.data.case import BackendReference, Case
+from minifier.data.case.files import is_made_here, marked
 from minifier.data.case.literals import packages_imported
+from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.serial import pack, unpack
-from minifier.data.case.store import write_atomically
+from minifier.data.case.store import read_json, write_atomically
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.data.settings import Settings
 from minifier.data.torch_names import ERRORS_OF_DYNAMO
@@ -182,7 +185,7 @@ def up_to_failing_statement(source: str, failure: Failure) -> str:
     return "".join(source.splitlines(keepends=True)[: ends[-1]])
 
 
-_RESULT_FILE = "reduced.json"
+_KIND = "reduced"  # of the file's mark
 _MIN_FIRST_SECONDS = 60.0  # for the whole script, which compiles in each run
 _SPENT = "a budget was used up, or it was interrupted"
 _KILLED = "the process that reduced it was killed"
@@ -320,7 +323,7 @@ def _reduce(
         if known.seconds:
             lab.first_seconds = max(_MIN_FIRST_SECONDS, TIMEOUT_FACTOR * known.seconds)
         source, failure = first_failure(lab, as_run(program), of_backend, known, program.said)
-        before = len(tree_of(source, frozenset(lab.whole)).statements)
+        before = len(tree_of(as_run(program), frozenset(lab.whole)).statements)
 
         def script(text: str, after: int, stopped: str, minimal: bool = False) -> ReducedScript:
             return ReducedScript(
@@ -372,6 +375,11 @@ def _folders(program: Program) -> tuple[str, ...]:
     return (str(Path.cwd()),) if program.is_module else (str(Path(program.target).resolve().parent),)
 
 
+def _reached(data: Any) -> ReducedScript:
+    reduced: ReducedScript = unpack(ReducedScript, data[_KIND])
+    return reduced
+
+
 def reduce_script(
     program: Program,
     out: Path,
@@ -384,16 +392,19 @@ def reduce_script(
     """Reduce the script in a forked child. The probes go into the journal in `out`.
 
     `of_backend` holds a backend call's failure that no repro of its graph showed. `known` is the script's run as the
-    user runs it. After an error, or the death of the child, the best script so far is returned. `interrupting` is
-    called at the first Ctrl-C; the second raises StoppedAtOnce.
+    user runs it. After an error, or the death of the child, the best script so far is returned. What an interrupted
+    reduction has left in `out` goes on. `interrupting` is called at the first Ctrl-C; the second raises StoppedAtOnce.
 
     Raises FailsByItself if the script fails in an empty folder without torch.compile too.
     Raises NoRepro if the script does not show the failure in an empty folder.
     """
-    result_path = out / _RESULT_FILE
+    result_path = RunFolder(out).reached
+    begun = read_json(result_path)
+    if is_made_here(_KIND, begun):
+        known = replace(known, with_data=_reached(begun).source)
 
     def save(reduced: ReducedScript) -> None:
-        write_atomically(result_path, json.dumps(pack(reduced)))
+        write_atomically(result_path, json.dumps(marked(_KIND, {_KIND: pack(reduced)})))
 
     def work(channel: ProgressPipe) -> int:
         interrupt_once()
@@ -419,7 +430,7 @@ def reduce_script(
         failed = error
     if not result_path.exists():
         raise MinifyError("the reduction of the source ended without a result")
-    reduced: ReducedScript = unpack(ReducedScript, json.loads(result_path.read_text(encoding="utf-8")))
+    reduced = _reached(read_json(result_path))
     result_path.unlink()
     if isinstance(failed, ToolFailed):
         trace = str(failed)
