@@ -183,12 +183,15 @@ def note_run(place: Path, asked: Asked) -> None:
 def lock_run(place: Path, run: Run) -> None:
     """Lock the output folder until the run ends, so that no other process takes the run for interrupted.
 
-    Name the run's temporary folder there.
+    Name the run's temporary folder there. Raises UsageError if another process works on the folder.
     """
+    if is_running(place):
+        raise UsageError(
+            f"{place}: another process works on this folder. Wait for its end, or name another with --out."
+        )
     if run.temporary is not None:
         run.temporary.name_in(place)
-    if (place / RUN_FILE).exists():
-        run.ending.callback(release, hold(place / RUN_FILE))
+    run.ending.callback(release, hold(place))
 
 
 def is_own_run(place: Path) -> bool:
@@ -253,7 +256,7 @@ def is_finished(folder: Path) -> bool:
 
 def is_running(folder: Path) -> bool:
     """Whether a process still works on the run of this folder."""
-    return is_held(folder / RUN_FILE)
+    return is_held(folder)
 
 
 def _can_go_on(folder: Path) -> bool:

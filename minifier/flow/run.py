@@ -178,7 +178,7 @@ def minify_case(source: Path, run: Run, out: Path | None = None) -> Outcome:
     case_dir = case_folder(source)
     case = load(case_dir)
     goes_on = case_dir != source and out is None
-    folder = RunFolder(source.absolute()) if goes_on else choose_folder(out, case.script.name)
+    folder = RunFolder(source.absolute()) if goes_on else make_folder(choose_folder(out, case.script.name))
     if not goes_on:
         case = keep_case(case_dir, folder.path)
     lock_run(folder.path, run)

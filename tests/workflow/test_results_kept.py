@@ -9,13 +9,13 @@ from vocabulary import Lines
 
 from minifier.capturing.script import Program
 from minifier.data.case.run_folder import RESULTS, RunFolder
-from minifier.data.case.store import save
+from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
-from minifier.errors import NoRepro, NothingToReduce
+from minifier.errors import NoRepro, NothingToReduce, UsageError
 from minifier.flow import run as module
 from minifier.flow.attempt import Attempt, ReproResult, Run
 from minifier.flow.folders import Asked, goes_on, note_run
-from minifier.flow.run import keep_unverified, minify_each
+from minifier.flow.run import keep_unverified, minify_case, minify_each
 from minifier.process.progress import PhaseClock
 from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.emit.repro import Repro
@@ -105,3 +105,36 @@ def test_each_graph_that_has_nothing_to_reduce_is_told_of(tmp_path, monkeypatch,
     said = "\n".join(ui.lines)
     assert [number for number in (1, 2) if f"reason {number}" in said] == list(hopeless)
     assert outcomes == [number for number in (1, 2) if number not in hopeless]
+
+
+def test_two_reductions_of_a_case_have_a_folder_each(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save(outcome().case, tmp_path / "a case")
+    keep_case, folders = module.keep_case, []
+
+    def keep_after_another(*arguments):
+        if len(folders) == 0:
+            folders.append(None)
+            minify_case(tmp_path / "a case", Run(Settings()))
+        return keep_case(*arguments)
+
+    monkeypatch.setattr(module, "keep_case", keep_after_another)
+    monkeypatch.setattr(module, "_minify", lambda attempt: folders.append(attempt.folder.path))
+    minify_case(tmp_path / "a case", Run(Settings()))
+    assert len({*folders}) == 3 and all(load(RunFolder(folder).case) for folder in folders[1:])
+
+
+def test_a_folder_that_a_process_works_on_is_refused_to_others(tmp_path, monkeypatch):
+    folder, tried = RunFolder(tmp_path / "out"), []
+    save(outcome().case, folder.case)
+
+    def minify(attempt):
+        tried.append(attempt)
+        with pytest.raises(UsageError):
+            minify_case(folder.path, Run(Settings()))
+        attempt.run.ending.close()
+
+    monkeypatch.setattr(module, "_minify", minify)
+    for _ in range(2):
+        minify_case(folder.path, Run(Settings()))
+    assert len(tried) == 2
