@@ -13,6 +13,7 @@ from pathlib import Path
 
 from minifier.data.case import Level
 from minifier.data.case.files import MAX_TENSOR_BYTES, check_folder, read_text
+from minifier.data.case.run_folder import typed_path
 from minifier.data.case.serial import parsed, unpack
 from minifier.data.case.store import CASE, load
 from minifier.data.case.texts import regex
@@ -73,15 +74,17 @@ def script_of(given: Path) -> Iterator[tuple[Path, bool]]:
         yield given, True
 
 
-def check_repro(script: Path, timeout: float, interpreters: Interpreters, ui: Ui) -> CheckedRepro:
+def check_repro(script: Path, timeout: float, interpreters: Interpreters, ui: Ui, given: Path) -> CheckedRepro:
     """Run the script in a fresh interpreter, and compare its failure with the one that the repro was made for.
+
+    `given` is the script, its folder or its bundle, as the user named it.
 
     Raises UsageError for a file that is no complete repro.
     """
     _refuse_incomplete(script)
     unknown = Conditions(None, timeout, _import_folders(script.parent / "minimal"), interpreters=interpreters)
     conditions = _of_result(script.with_name("result.json"), script, unknown)
-    ui.show(Progress(Phase.CHECKING, subject=str(script)))
+    ui.show(Progress(Phase.CHECKING, subject=str(given)))
     run = run_script(script, conditions, ui.tick)
     agrees = run.failure is not None and _agrees(run, conditions, script)
     sought = conditions.sought
@@ -91,7 +94,8 @@ def check_repro(script: Path, timeout: float, interpreters: Interpreters, ui: Ui
 def _refuse_incomplete(script: Path) -> None:
     if not script.is_file():
         is_interrupted = (script.parent / "case").is_dir()
-        hint = f" `minify reduce {script.parent}` goes on with a run that was interrupted." if is_interrupted else ""
+        goes_on = f" `minify reduce {typed_path(script.parent)}` goes on with a run that was interrupted."
+        hint = goes_on if is_interrupted else ""
         raise UsageError(f"{script} does not exist.{hint}")
     if script.suffix != ".py":
         raise UsageError(f"{script} is not a repro: give a repro.py, the folder that holds it, or a bundle.zip.")

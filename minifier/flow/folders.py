@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.script import Program, is_file
 from minifier.data.case.files import MARK, is_made_here, marked
-from minifier.data.case.run_folder import RESULTS, RunFolder, next_place, numbered
+from minifier.data.case.run_folder import RESULTS, RunFolder, next_place, numbered, typed_path
 from minifier.data.case.store import CASE, RESULT, read_json, write_atomically
 from minifier.data.failure.normalise import shortened
 from minifier.errors import MinifyError, UsageError
@@ -250,8 +250,10 @@ def is_run(folder: Path) -> bool:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether the folder has a run that came to its end, with a repro."""
-    return _earlier_run(folder).state == "reduced" and RunFolder(folder).repro.exists()
+    """Whether the folder has a run that came to its end, with a repro: none of its passes was cut off."""
+    run = _earlier_run(folder)
+    is_whole = run.state == "reduced" and "unfinished" not in _part(run.result, "passes").values()
+    return is_whole and RunFolder(folder).repro.exists()
 
 
 def is_running(folder: Path) -> bool:
@@ -286,7 +288,7 @@ def goes_on(asked: Asked, ui: Ui, as_source: bool) -> Path | None:
     folder = _interrupted_run(asked, [place for place in named if not as_source or script_there(place)])
     if folder is None or ui.ask(f"{folder} was interrupted, and the script is the same: continue it?"):
         return folder
-    ui.say(f"an earlier run of this script was interrupted: `minify reduce {folder}` goes on with it")
+    ui.say(f"an earlier run of this script was interrupted: `minify reduce {typed_path(folder)}` goes on with it")
     return None
 
 

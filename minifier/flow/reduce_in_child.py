@@ -22,7 +22,7 @@ from minifier.capturing.graph_record import Record
 from minifier.capturing.script import Program, take_the_place_of
 from minifier.data.case import Case
 from minifier.data.case.inputs import source_names
-from minifier.data.case.run_folder import RunFolder, shown_path
+from minifier.data.case.run_folder import RunFolder, shown_path, typed_path
 from minifier.data.case.serial import pack, unpack
 from minifier.data.case.store import CASE, load, save, write_atomically
 from minifier.data.case.switches import of_script
@@ -194,7 +194,7 @@ def in_child(
         try:
             return work(channel)
         except KeyboardInterrupt:
-            message = f"interrupted before there was anything to write; `minify reduce {shown_path(out)}` begins again"
+            message = f"interrupted before there was anything to write; `minify reduce {typed_path(out)}` begins again"
             raise StoppedEarly(message) from None
 
     try:
@@ -208,7 +208,7 @@ def in_child(
     if end.interrupted_again:
         raise StoppedAtOnce(
             f"interrupted twice: the best so far is in {shown_path(out)}, not verified; `minify reduce "
-            f"{shown_path(out)}` goes on"
+            f"{typed_path(out)}` goes on"
         )
     if result is None:
         if end.signal == signal.SIGKILL:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -106,6 +107,17 @@ def test_a_finished_run_is_not_reduced_again_in_its_place(runs, monkeypatch, agr
     assert len(reduced) == agreed and all(not (runs.folder / out).exists() for out in reduced), "a new folder"
     runs.minify("reduce", "--trust", "--out", runs.out, done)
     assert reduced[-1] == runs.out
+    result = json.loads((done / "result.json").read_text())
+    (done / "result.json").write_text(json.dumps({**result, "passes": {"sizes": "unfinished"}}))
+    runs.minify("reduce", "--trust", done)
+    assert reduced[-1] is None, "a run whose passes were cut off goes on"
     (done / "result.json").unlink()
     runs.minify("reduce", "--trust", done)
     assert reduced[-1] is None, "an interrupted run goes on"
+
+
+def test_what_was_reduced_as_source_has_no_case_to_reduce(runs):
+    done = runs.folder / "minify-out" / "first-1"
+    shutil.rmtree(done / "case")
+    told = runs.minify("reduce", done)
+    assert told.code == 2 and "`minify run`" in told.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,11 @@ def test_no_word_is_broken_and_a_long_command_has_a_line_of_its_own():
     lines = [line for line, _ in lines_of(last_block(replace(given, folder=folder)), 60)]
     assert f"minify report --github minify-out/{folder.name}" in lines
     assert all(len(line) <= 60 for line in lines if folder.name not in line)
+
+
+def test_the_next_command_can_be_copied_whatever_the_folder_is_called():
+    folder = Path.cwd() / "minify-out" / "my run $1"
+    assert shlex.split(rows(replace(outcome(), folder=folder))["next"])[-1] == str(folder.relative_to(Path.cwd()))
 
 
 def test_in_a_pipe_each_row_is_a_line():

@@ -126,7 +126,8 @@ def test_a_bundle_of_somebody_else(project, canary):
     refused = project.minify("check", bundle)
     assert refused.code == 128 and str(bundle) in refused.stderr and "--trust" in refused.stderr
     assert not canary.exists()
-    assert project.minify("check", "--trust", bundle).code == 1 and canary.exists()
+    done = project.minify("check", "--trust", bundle)
+    assert done.code == 1 and canary.exists() and f"running the repro {bundle}" in done.stderr
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,11 +22,16 @@ def numbered(path: Path, first: int) -> Iterator[Path]:
 
 
 def shown_path(path: Path) -> str:
-    """Return the path as a user would type it: relative to the current folder if below it, else absolute."""
+    """Return the path relative to the current folder if it is below that, else absolute."""
     try:
         return str(path.absolute().relative_to(Path.cwd()))
     except (ValueError, OSError):  # elsewhere; or the current folder has been removed
         return str(path)
+
+
+def typed_path(path: Path) -> str:
+    """Return the path as `shown_path` does, for a command that the user may copy: quoted if it has spaces, say."""
+    return shlex.quote(shown_path(path))
 
 
 def next_place(name: str, results: Path = RESULTS) -> Path:
@@ -72,7 +78,7 @@ class RunFolder:
     @property
     def shown(self) -> str:
         """The path as a user would type it."""
-        return shown_path(self.path)
+        return typed_path(self.path)
 
     @property
     def has_aten(self) -> bool:

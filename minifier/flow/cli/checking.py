@@ -23,7 +23,7 @@ def check_command(repro: Path, timeout: float, interpreters: Interpreters | None
     with Console() as console, script_of(repro) as (script, is_named):
         if script.is_file() and not is_named:
             ask_about(str(repro), foreign_code_of(script), console, trust)
-        checked = check_repro(script, timeout, interpreters or Interpreters(), console)
+        checked = check_repro(script, timeout, interpreters or Interpreters(), console, repro)
     if checked.run.failure is None:
         print("the failure is gone: the script ended well")
         return GONE

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from minifier.data.case.run_folder import typed_path
 from minifier.data.case.store import write_atomically
 from minifier.errors import ExitCode, UsageError
 from minifier.flow.cli.console import print_error, print_line
@@ -67,7 +68,7 @@ def report_command(
         where = ", ".join(map(str, written.constants))
         _say(f"the failure needs constants of repro.py that look like secrets: {where}")
     if written.bundle is None:
-        _say(f"there is no {BUNDLE}: `minify report {folder} --bundle-private` writes it all the same")
+        _say(f"there is no {BUNDLE}: `minify report {typed_path(folder)} --bundle-private` writes it all the same")
     if show_private:
         _show(written.removals)
     for path in (folder / "report.md", folder / "report.html", written.bundle):
@@ -75,6 +76,8 @@ def report_command(
             print(path)
     if written.issue is not None:
         write_atomically(folder / ISSUE, written.issue.body)
+        if not written.issue.repository:
+            _say("the repository of the issue is not known: add --repo OWNER/NAME, or gh takes that of this folder")
         print(written.issue.command(folder / ISSUE))
     return int(ExitCode.REDUCED)
 

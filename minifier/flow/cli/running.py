@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from minifier.data.case.files import check_folder, why_no_key
-from minifier.data.case.run_folder import RunFolder, next_place
+from minifier.data.case.run_folder import RunFolder, next_place, typed_path
 from minifier.data.case.store import CASE, load
 from minifier.data.settings import Settings
 from minifier.errors import ExitCode, MinifyError, NothingToReduce, NotTrusted, UsageError
@@ -91,13 +91,15 @@ def _reduce(folder: Path, options: Options, console: Console, interpreters: Inte
     case_dir = case_folder(folder)
     if not is_unfinished(folder) and script_there(folder) is None:
         if not (case_dir / CASE).exists():
-            raise UsageError(f"{case_dir} is not a Case folder: it has no case.json.")
+            is_of_source = (RunFolder(folder).minimal / CASE).exists()
+            hint = " A script that was reduced as source begins again with `minify run`." if is_of_source else ""
+            raise UsageError(f"{case_dir} is not a Case folder: it has no case.json.{hint}")
         case = load(case_dir)  # a damaged one is refused before torch is imported
     ask_about(str(folder), foreign_code_in(folder), console, trust)
     if options.out is None and is_finished(folder):
         again, done = next_place(case.script.name), f"{folder} is finished"
         if not console.ask(f"{done}, and its repro is {RunFolder(folder).repro}: reduce its Case again, into {again}?"):
-            console.say(f"{done}: `minify reduce --out DIR {folder}` reduces its Case again, into DIR")
+            console.say(f"{done}: `minify reduce --out DIR {typed_path(folder)}` reduces its Case again, into DIR")
             console.final(finished_run(folder)[0])
             return int(ExitCode.REDUCED)
         options = replace(options, out=again)

@@ -8,6 +8,7 @@ import itertools
 import linecache
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -337,7 +338,10 @@ def capture(folder: Path | str, *, keep_inputs: bool = False, compare: bool = Tr
             tell(error, "minifier: the failing graph could not be saved; `minify run` may do more")
             return
         seen = "minifier:" if error is not None else f"minifier: {wrong_result(case)};"
-        tell(error, f"{seen} the failing backend call is in {out}: `minify reduce {out}` makes a repro of it")
+        tell(
+            error,
+            f"{seen} the failing backend call is in {out}: `minify reduce {shlex.quote(str(out))}` makes a repro of it",
+        )
 
     session = Session(out.name, lambda compiler_fn: compiler_fn, failed, out, keep_inputs, compare)
     try:

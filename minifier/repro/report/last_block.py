@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from minifier.data.case.run_folder import shown_path
+from minifier.data.case.run_folder import shown_path, typed_path
 from minifier.data.failure.frames import is_owned
 from minifier.data.failure.kinds import Aspect, Kind, Stage
 from minifier.data.failure.normalise import headline, shortened
@@ -154,7 +154,7 @@ def _others(outcome: Outcome) -> Iterator[ResultRow]:
         which = f", raised at the same place by {counted(other.ops, 'op')}" if other.near else ""
         reduced = ", reduced as well" if other.reduced else ""
         yield ResultRow("also met", f"{other.type}{where}: {message}{which}{reduced}")
-        yield ResultRow("", f"minify reduce {shown_path(outcome.folder / other.case)}", verbatim=True)
+        yield ResultRow("", f"minify reduce {typed_path(outcome.folder / other.case)}", verbatim=True)
     if (more := len(others) - _MAX_OTHERS) > 0:
         folder = shown_path(outcome.folder / "others")
         yield ResultRow("", f"{counted(more, 'other failure')} more in {folder}")
@@ -175,7 +175,7 @@ def _folders(outcome: Outcome) -> Iterator[ResultRow]:
 
 def _next(outcome: Outcome) -> Iterator[ResultRow]:
     """Yield the path of the repro, or else of the folder, and the next command."""
-    folder = shown_path(outcome.folder)
+    folder, typed = shown_path(outcome.folder), typed_path(outcome.folder)
     yield ResultRow(
         *(("saved", folder) if outcome.repro is None else ("repro", shown_path(outcome.folder / "repro.py"))),
         verbatim=True,
@@ -183,5 +183,5 @@ def _next(outcome: Outcome) -> Iterator[ResultRow]:
     summary = outcome.summary
     is_stopped = summary is not None and (summary.stopped_because or summary.unfinished)
     goes_on = is_stopped and outcome.case.level.value != "source"
-    command = f"minify reduce {folder}" if goes_on else f"minify report --github {folder}"
+    command = f"minify reduce {typed}" if goes_on else f"minify report --github {typed}"
     yield ResultRow("next", command, verbatim=True)

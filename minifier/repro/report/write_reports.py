@@ -28,6 +28,7 @@ from minifier.data.case.files import (
     read_bytes,
     read_text,
 )
+from minifier.data.case.run_folder import typed_path
 from minifier.data.case.serial import pack, parsed, unpack
 from minifier.data.case.store import (
     ARTIFACTS,
@@ -265,7 +266,7 @@ def read_finished(out: Path) -> tuple[Outcome, Consent]:
     """
     path = out / FINISHED
     if not path.is_file():
-        goes_on = f"\n`minify reduce {out}` goes on with it." if (out / "case" / CASE).exists() else ""
+        goes_on = f"\n`minify reduce {typed_path(out)}` goes on with it." if (out / "case" / CASE).exists() else ""
         raise UsageError(f"{out} has no {FINISHED}: it is not the output folder of a run that has ended.{goes_on}")
     check_folder(out)
     minimal = load(out / "minimal") if (out / "minimal" / CASE).exists() else None
