@@ -104,5 +104,6 @@ def test_what_was_killed_goes_on_to_the_source_as_well(project):
     done = project.finish(project.start_warm("reduce", "--verify", "1", str(out)), 150)
     assert done.code == 0 and "raise LookupError" in done.repro, done.stderr
     project.write(script.read_text() + "# changed\n")
+    (out / "result.json").unlink()  # as a run leaves it that is killed before its end
     done = project.finish(project.start_warm("reduce", "--verify", "1", str(out)), 150)
     assert done.code == 4, done.stderr

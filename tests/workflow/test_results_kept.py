@@ -75,7 +75,7 @@ def test_an_interrupted_run_is_found_by_any_name_of_its_script(tmp_path, monkeyp
         save(outcome().case, RunFolder(other).case)
     save(outcome().case, RunFolder(folder).case)
     note_run(folder, asked)
-    assert goes_on(asked, SimpleNamespace(ask=lambda _question: True)) == folder
+    assert goes_on(asked, SimpleNamespace(ask=lambda _question: True), False) == folder
 
 
 @pytest.mark.parametrize("hopeless", [(2,), (1, 2), (1,)])
