@@ -129,6 +129,7 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False) 
     failing call, in its own sub-folder of `folder`. Raises as `run_program` does.
     """
     found = run_observed(as_script(asked.program), run)
+    run.errors.extend(found.captured.slips)
     if run.settings.level == "source":
         yield minify_source(found, folder, run)
         return
@@ -219,7 +220,7 @@ def reduced(attempt: Attempt) -> Attempt:
     smaller graphs fail in the same function, each with its own message, it is reduced again without the message. After
     an error of this tool, the Case as captured is left.
     """
-    run = attempt.run
+    run, errors_before = attempt.run, len(attempt.run.errors)
     if attempt.folder.has_forward:
         attempt = run.after(reduce_forward, attempt)
     if attempt.reduced is None:
@@ -234,7 +235,7 @@ def reduced(attempt: Attempt) -> Attempt:
     if is_held_up(attempt):
         run.ui.say("smaller graphs fail in the same function with other messages: trying again without the message")
         attempt = run.after(reduce_with_any_message, attempt)
-    if attempt.reduced is None and run.errors:
+    if attempt.reduced is None and len(run.errors) > errors_before:
         attempt = take_as_captured(attempt)
     return attempt
 

@@ -43,6 +43,12 @@ def into_a_clone(x):
     return torch.relu(y * 3) + y
 
 
+def of_statistics(x):
+    mean, var = torch.sin(x[0]), torch.exp(x[0])
+    y = torch.nn.functional.batch_norm(x, mean, var, training=True)
+    return torch.relu(y) * 2 + mean * var
+
+
 def of_an_input(x):
     z = harmless(x)
     x[0] = torch.relu(z[1])
@@ -216,7 +222,7 @@ def test_guilty_ops_stay_where_an_innocent_op_differs_alone_and_are_not_called_m
     assert "gt" in done.summary.exceptions
 
 
-@pytest.mark.parametrize("function", [of_a_view, of_an_input, into_a_clone, behind_many])
+@pytest.mark.parametrize("function", [of_a_view, of_an_input, of_statistics, into_a_clone, behind_many])
 def test_with_eagers_values_the_graph_computes_what_it_did(checked, distorted, function):
     case = distorted(function, "gt relu relu_ setitem")
     lab, case = checked(case)
