@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from minifier.data.case import EAGER, BackendReference, BackendSource, Case, Level
-from minifier.data.failure import Failure, Kind, Stage
+from minifier.data.failure import Failure, Kind, Stage, same
+from minifier.data.failure.evidence import fatal_signal
+from minifier.data.failure.fingerprint import with_native
 from minifier.data.failure.frames import is_beside_torch, is_torchs
 from minifier.data.failure.normalise import headline, normalise
 from minifier.data.failure.observed import exit_status
@@ -124,7 +126,7 @@ def _run_with(name: str, case: Case, repro: Repro, settings: Settings, display: 
         (end,) = run_again_if_killed([lambda: _run(script, case)], limits, scratch, display.tick)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return _result(end, case.failure)
+    return end_of_control(end, case.failure)
 
 
 def _run(script: Repro, case: Case) -> dict[str, Any]:
@@ -154,13 +156,15 @@ def _is_alike(error: BaseException, failure: Failure) -> bool:
     return seen == sought and not _has_own_code(files)
 
 
-def _result(end: ChildEnd, failure: Failure) -> str:
+def end_of_control(end: ChildEnd, failure: Failure) -> str:
     """Describe the result of a run; "" if this tool was at fault."""
     if end.fault:
         return ""
     if end.timed_out:
         return "does not end"
     if end.result is None:
-        is_alike = end.signal is not None and signal_name(end.signal) == failure.fingerprint.message
-        return ALIKE if is_alike and not end.exhausted else "the process dies"
+        if end.signal is None or end.exhausted:
+            return "the process dies"
+        death = with_native(fatal_signal(failure.fingerprint.stage, signal_name(end.signal)), end.written)
+        return ALIKE if same(failure.fingerprint, death.fingerprint) else "the process dies"
     return str(end.result["how"])

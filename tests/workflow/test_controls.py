@@ -3,8 +3,11 @@
 import pytest
 
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage
+from minifier.data.failure.fingerprint import DAMAGED_HEAP
 from minifier.data.failure.frames import STDLIB_FOLDERS, Frame
-from minifier.flow.controls import part_of_script
+from minifier.flow.controls import end_of_control, part_of_script
+from minifier.reduction.probe.children import ChildEnd
+from minifier.reduction.summary import ALIKE
 from minifier.repro.source.reduce_script import ReducedScript
 
 OWN = "/home/ann/failing.py"
@@ -53,3 +56,13 @@ def test_torchs_own_exception_is_the_fault_of_the_first_part_that_shows_it(files
 )
 def test_no_part_of_torch_is_named_where_other_code_may_be_at_fault(how):
     assert part(**how, without_backends=True) == part(**how, in_aot_eager=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "number", "is_alike"),
+    [("free(): invalid pointer\n", 6, True), ("", 11, True), ("LLVM ERROR: no\n", 6, False), ("", 8, False)],
+)
+def test_a_control_dies_alike_as_a_probe_does(written, number, is_alike):
+    sought = Fingerprint(Stage.RUN, Kind.SIGNAL, message="SIGABRT", native=DAMAGED_HEAP)
+    ended = ChildEnd(None, 0.1, signal=number, written=written)
+    assert (end_of_control(ended, Failure(sought, "signal", "SIGABRT")) == ALIKE) is is_alike
