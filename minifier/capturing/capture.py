@@ -348,7 +348,7 @@ def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT
     )
     lost: list[tuple[int, str]] = []
     for n in range(1, _MAX_COMPARING_RUNS + 1):
-        place = found.work / f"compared-{n}"
+        place = found.work / f"compared-{'strictly-' if settings.measure.strict else ''}{n}"
         second = capture(found.program, place, replace(found.terms, comparing=comparing), ui)
         if second.failing or second.lost is None or second.end.interrupted:
             break

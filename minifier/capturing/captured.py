@@ -73,6 +73,7 @@ class Captured:
     calls: (position in `forwards` from 1, how often that graph was called).
     compared: (graph, call, with gradients) for each call that agreed with eager.
     excused: (graph, call, sentence) for large differences that eager's own variation excuses.
+    furthest: of all results that agreed, the one that comes closest to its limit.
     fallbacks: backend calls that caught an exception, or left the graph to inductor or eager.
     not_compared: (graph, reason).
     bounded: seconds of comparing after which no further calls were compared; 0 if all chosen calls were.
@@ -105,6 +106,7 @@ class Captured:
     calls: tuple[tuple[int, int], ...] = ()
     compared: tuple[tuple[int, int, bool], ...] = ()
     excused: tuple[tuple[int, int, str], ...] = ()
+    furthest: str = ""
     fallbacks: tuple[FellBack, ...] = ()
     not_compared: tuple[tuple[int, str], ...] = ()
     bounded: float = 0.0

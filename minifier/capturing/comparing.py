@@ -25,7 +25,7 @@ from minifier.data.failure import Difference, Failure, Stage
 from minifier.data.failure.evidence import failure_of_differences, rank_of
 from minifier.data.failure.fingerprint import failure_of
 from minifier.data.failure.observed import describe, text
-from minifier.torch_side.compare import BackwardPass, Comparison, compare_results
+from minifier.torch_side.compare import Agreement, BackwardPass, Comparison, compare_results
 from minifier.torch_side.compare.results import (
     RandomStates,
     Results,
@@ -54,7 +54,8 @@ class Compared:
 
     unable: why nothing could be compared; else empty.
     excused: large differences that do not count, because eager itself varies as much.
-    gradients: gradients were compared as well. without_gradients: why they could not be compared; else empty.
+    gradients: gradients were compared as well. missing: results or gradients that were not compared, and why.
+    furthest: the right result that comes closest to its limit.
     """
 
     case: Case
@@ -62,7 +63,8 @@ class Compared:
     unable: str = ""
     gradients: bool = False
     excused: tuple[Difference, ...] = ()
-    without_gradients: str = ""
+    missing: str = ""
+    furthest: Agreement | None = None
 
 
 def compare_call(record: Record, compiled: Callable[..., Any], comparing: Comparing, call: ScriptCall) -> Compared:
@@ -146,16 +148,23 @@ def _judged(
         return Compared(replace(case, backward=backward and only_gradients), failure)
     if comparison.eager_error is not None:
         return Compared(case, unable=f"eager raises: {_line(comparison.eager_error)}")
+    outcome = Compared(case, gradients=backward, excused=comparison.excused, furthest=comparison.furthest)
+    if failed is None and comparison.by_draws:
+        first, *rest = comparison.by_draws
+        more = f" and {len(rest)} more" if rest else ""
+        missing = f"{first}{more}: of other random numbers than eager's, so that only their spread was compared"
+        is_backward = any(where.startswith("gradient") for where in comparison.by_draws)
+        return replace(outcome, gradients=backward and not is_backward, missing=missing)
     if failed is None:
-        return Compared(case, gradients=backward, excused=comparison.excused)
+        return outcome
     error = failed.error
     assert error is not None
     if failed.stage is Stage.BACKWARD_RUN:
         # Without AOTAutograd the observer does not see the script's own backward pass fail.
         failure = failure_of(Stage.BACKWARD_RUN, describe(error), text(error), case.graph.free_names)
         return Compared(replace(case, backward=True), failure)
-    reason = f"what was compiled raises when it is called once more: {_line(error)}"
-    return Compared(case, without_gradients=reason, excused=comparison.excused)
+    reason = f"gradients: what was compiled raises when it is called once more: {_line(error)}"
+    return replace(outcome, gradients=False, missing=reason)
 
 
 def _line(error: BaseException) -> str:

@@ -40,6 +40,7 @@ from minifier.data.case.switches import is_secret
 from minifier.data.failure import Difference, Failure, Fingerprint, Kind, Stage
 from minifier.data.failure.evidence import failure_of_differences
 from minifier.data.failure.fingerprint import NO_NODES, failure_of, of_line
+from minifier.data.failure.kinds import with_names
 from minifier.data.failure.observed import describe, text
 from minifier.errors import CannotSave
 from minifier.process.logs import CallWatch
@@ -235,14 +236,18 @@ class Record:
 
             if self._kept_call and not self.unsaved:
                 outcome = compare_call(self, compiled, comparing, call)
-                unable = outcome.unable or outcome.without_gradients
+                unable = outcome.unable or outcome.missing
                 if outcome.failure is not None:
                     is_wrong = True
                     self._note_wrong(outcome.case, outcome.failure)
                 elif not outcome.unable:
-                    facts = {"call": self._kept_call, "gradients": outcome.gradients}
+                    facts: dict[str, Any] = {"call": self._kept_call, "gradients": outcome.gradients}
                     names = source_names(self.graph) if self.graph is not None else {}
                     excused = [difference.named(names).sentence for difference in outcome.excused]
+                    if (right := outcome.furthest) is not None:
+                        where = with_names(right.where, names)
+                        sentence = f"{where} is off by {right.error:.2g}, where {right.limit:.2g} is allowed"
+                        facts["furthest"] = right.share, sentence
                     self.observer.log.write("compared", number=self.number, excused=excused, **facts)
         if unable or self.unsaved:
             self.observer.log.write("not compared", number=self.number, reason=unable or self.unsaved)

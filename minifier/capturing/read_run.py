@@ -103,6 +103,7 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         calls=tuple((place, count) for place, count in final.get("calls", ())),
         compared=tuple((e["number"], e["call"], e["gradients"]) for e in compared),
         excused=tuple((e["number"], e["call"], line) for e in compared for line in e["excused"]),
+        furthest=_furthest(compared),
         fallbacks=tuple(
             FellBack(e["number"], e["sentence"], e["is_whole"], e["line"], e["is_plain"])
             for e in events
@@ -118,6 +119,13 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         has_lingered=watch.has_lingered,
         slips=tuple(dict.fromkeys(event["traceback"] for event in events if event["event"] == "slip")),
     )
+
+
+def _furthest(compared: Sequence[Mapping[str, Any]]) -> str:
+    """Return the sentence about the compared result that takes the largest share of its limit; "" if none differs."""
+    told = [(*e["furthest"], e["number"], e["call"]) for e in compared if "furthest" in e]
+    _, sentence, number, call = max(told, default=(0.0, "", 0, 0))
+    return f"graph {number}, call {call}: {sentence}" if sentence else ""
 
 
 def _places(event: str, events: Sequence[Mapping[str, Any]], forwards: Sequence[int]) -> frozenset[int]:

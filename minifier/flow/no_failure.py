@@ -110,11 +110,11 @@ def nothing_failed(
         hint = "; with --timeout SECONDS a call that takes longer is taken for a hang" if captured.graphs else ""
         return Interrupted(f"{name} was interrupted before a backend call had failed{hint}")
     checked = (
-        f"{captured.graphs} graph{'s' if captured.graphs != 1 else ''} went to the backend "
-        f"({', '.join(captured.backends)}); {_compiled(captured)}, and each call of the result was watched for an "
-        "exception" + _comparison(captured, compared)
+        f"{_not_compared(compared)}Checked: {captured.graphs} graph{'s' if captured.graphs != 1 else ''} went to the "
+        f"backend ({', '.join(captured.backends)}); {_compiled(captured)}, and each call of the result was watched for "
+        f"an exception{_comparison(captured, compared)}."
         if captured.graphs
-        else "no graph went to a backend"
+        else "Checked: no graph went to a backend."
     )
     elsewhere = _in_other_processes(captured)
     in_eager = None if elsewhere else in_eager  # there, other processes compile all the same
@@ -122,7 +122,7 @@ def nothing_failed(
     kind = FailsByItself if in_eager is not None and fails_in_eager_too(captured, in_eager) else NothingToReduce
     if captured.end.signal is not None:
         return kind(
-            f"{name} died of signal {captured.end.signal} outside of any backend call{as_in_eager}. Checked: {checked}."
+            f"{name} died of signal {captured.end.signal} outside of any backend call{as_in_eager}. {checked}"
             + _advice(captured)
         )
     last = captured.error
@@ -131,7 +131,7 @@ def nothing_failed(
         return NoSuchBackend(f"{what} names a backend that does not exist.\n{last}\n{_similar(captured.traceback)}")
     if captured.traceback:
         return kind(
-            f"{name} fails{as_in_eager}: {last}\nNo backend call failed. Checked: {checked}."
+            f"{name} fails{as_in_eager}: {last}\nNo backend call failed. {checked}"
             + _left_out(captured, compared)
             + _excused(compared)
             + _fallbacks(compared)
@@ -145,7 +145,7 @@ def nothing_failed(
             f"no ops to compile in it.{elsewhere}"
         )
     return kind(
-        f"{ended}{',' if as_in_eager else ''} and no backend call failed. Checked: {checked}."
+        f"{ended}{',' if as_in_eager else ''} and no backend call failed. {checked}"
         + _left_out(captured, compared)
         + _too_late(captured)
         + _excused(compared)
@@ -215,12 +215,24 @@ def _comparison(first: Captured, compared: Captured | None) -> str:
         text = f"; {results} {agreed}"
     else:
         text = f"; of {checked} of the {graphs} of Dynamo's {results} {agreed}, the rest was not compared"
-    if compared.not_compared:
-        number, reason = compared.not_compared[0]
-        text += f" (graph {number} not compared: {reason.strip().splitlines()[-1]})"
     if compared.bounded:
         text += f"; further calls were not compared once comparing had taken {compared.bounded:.0f} s"
+    if compared.furthest:
+        text += f". Furthest of what agreed is {compared.furthest} (--rtol and --atol set other limits, and with "
+        text += "--compare strict eager's own variation excuses nothing)"
     return text + _second_end(first, compared)
+
+
+def _not_compared(compared: Captured | None) -> str:
+    """Say which graphs were not compared with eager, or only in part, and why."""
+    if compared is None or not compared.not_compared:
+        return ""
+    compared_graphs = {number for number, _, _ in compared.compared}
+    lines = [
+        f"graph {number}{' in part' if number in compared_graphs else ''}: {reason.strip().splitlines()[-1]}"
+        for number, reason in compared.not_compared
+    ]
+    return f"Not compared with eager's:{_listed(lines)}\n"
 
 
 def _fallbacks(compared: Captured | None) -> str:
@@ -256,7 +268,7 @@ def _excused(compared: Captured | None) -> str:
     if not lines:
         return ""
     return (
-        f"\nA result is not eager's, and counts as right only because eager varies as much:{_listed(lines)}\n"
+        f"\nA result is not eager's, and counts as right only because eager itself varies:{_listed(lines)}\n"
         "With --compare strict that is a failure, and is reduced like any other."
     )
 

@@ -223,7 +223,7 @@ def test_a_bound_on_the_time_of_comparing_is_kept_and_told(bureau):
     assert [number for number, _ in compared.not_compared] == [9, 10] and compared.bounded > 0
     said = str(nothing_failed(Program("failing.py"), first, compared))
     assert "of 8 of the 10 of Dynamo's its first result agreed with eager's, the rest was not compared" in said
-    assert "graph 9 not compared: comparing had taken" in said
+    assert said.index("graph 9: comparing had taken") < said.index("Checked")
     assert "further calls were not compared once comparing had taken" in said
 
 
@@ -331,3 +331,44 @@ def test_inputs_keep_the_strides_of_dimensions_of_size_one(bureau):
     """
     found, _, _ = looked(bureau, text)
     assert found.captured.failing == () and found.compared.compared == ((1, 1, True),)
+
+
+VARIES = """
+import torch
+
+def backend(gm, inputs):
+    return lambda x: tuple(value.float() for value in gm.forward(x.double()))
+
+def sharply(x):
+    return torch.atan2(torch.sin(x * 3) - torch.sin(x * 3.0000002), torch.full_like(x, -1.0))
+
+x = torch.linspace(0, 10, 41)
+y = torch.compile(sharply, backend=backend)(x)
+"""
+
+
+@pytest.mark.parametrize("checks", [False, True])
+def test_an_excused_difference_is_followed_where_the_script_fails(bureau, checks):
+    found, _, _ = looked(bureau, VARIES + ("torch.testing.assert_close(y, sharply(x))\n" if checks else ""))
+    assert len(found.captured.failing) == checks and (found.own_failure is not None) is checks
+    assert bool(found.compared.excused) is not checks
+
+
+def test_gradients_of_other_random_numbers_are_not_told_as_compared(bureau):
+    text = """
+    import torch
+
+    def further(gm, inputs):
+        def run(*args):
+            torch.rand(1)
+            return gm.forward(*args)
+
+        return run
+
+    x = torch.randn(40, 10, requires_grad=True)
+    torch.compile(lambda x: torch.dropout(x.sin(), 0.5, True), backend=further)(x).sum().backward()
+    """
+    found, said, _ = looked(bureau, text)
+    assert found.captured.failing == () and found.compared.compared == ((1, 1, False),)
+    assert [number for number, _ in found.compared.not_compared] == [1]
+    assert said.index("random numbers") < said.index("Checked")

@@ -31,6 +31,16 @@ def test_an_excused_difference_has_its_numbers():
     assert captured.compare(captured.build(), STRICT).differences == ()
 
 
+def test_the_result_that_comes_closest_to_its_limit_has_its_numbers():
+    def several(x):
+        return (x.exp() * x.sin()).cos(), x * 2, x.round().long()
+
+    (captured,) = captures(several, X / 10)
+    compared = captured.compare(lambda x: (several(x.double())[0].float(), *several(x)[1:]))
+    assert compared.furthest.where == "output 0" and 0 < compared.furthest.error < compared.furthest.limit
+    assert captured.compare(captured.build()).furthest is None
+
+
 def test_the_order_of_equal_elements():
     (captured,) = captures(lambda x: torch.topk(x.round(), 5).indices, X)
     compared = captured.compare(lambda x: (torch.topk(x.round().flip(0), 5).indices.neg() + 40,))

@@ -35,10 +35,29 @@ _NAME = "<predicate file>"  # in tracebacks
 
 
 @dataclass(frozen=True)
+class Agreement:
+    """A right result's largest error, and the largest that would be right.
+
+    Both are distances from double precision, or from eager where that is not possible.
+    """
+
+    where: str
+    error: float
+    limit: float
+
+    @property
+    def share(self) -> float:
+        """How much of the limit the error takes."""
+        return self.error / self.limit
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Differences between compiled and eager results.
 
-    `excused` are large differences that do not count, because eager itself varies as much.
+    `excused` are large differences that do not count, because eager itself varies as much. `furthest` is the right
+    result that comes closest to its limit. `by_draws` names the right results of other random numbers than eager's, of
+    which only the spread was judged.
 
     `compiled_error` was raised by the compiled callable alone, in `compiled_stage`. `eager_error` was raised by eager;
     if the compiled callable raised nothing, this is a difference.
@@ -46,6 +65,8 @@ class Comparison:
 
     differences: tuple[Difference, ...] = ()
     excused: tuple[Difference, ...] = ()
+    furthest: Agreement | None = None
+    by_draws: tuple[str, ...] = ()
     compiled_error: BaseException | None = None
     compiled_stage: Stage = Stage.RUN
     eager_error: BaseException | None = None
@@ -107,6 +128,7 @@ class _ComparisonRun:
         if pairs and self.runs.drew:
             same_draws = drew_the_same(compiled, eager, self.runs.start) if compiled.drew else self._is_steady(pairs)
         excused: tuple[Difference, ...] = ()
+        by_draws: tuple[str, ...] = ()
         if self.measure.rtol is not None and self.measure.atol is not None:
             within = self.measure.rtol, self.measure.atol
             judgements = {key: judge_within(pair.compiled, pair.eager, *within) for key, pair in pairs.items()}
@@ -114,11 +136,18 @@ class _ComparisonRun:
             shapes = [d for d in differences if d.aspect is Aspect.SHAPE]
             judged = judge_all(self.runs, pairs, shapes, same_draws=same_draws, strict=self.measure.strict)
             judgements, excused = judged.judgements, self._not_ignored(judged.excused)
+            by_draws = tuple(pairs[key].where for key in pairs if key in judged.by_draws and not judgements[key].wrong)
             differences = [d for d in differences if d.aspect is not Aspect.SHAPE or d.where not in judged.loose]
         differences += [
             difference_of(pairs[key], judgement) for key, judgement in judgements.items() if judgement.wrong
         ]
-        return Comparison(self._not_ignored(differences), excused)
+        right = [
+            Agreement(pairs[key].where, judgement.error, judgement.limit)
+            for key, judgement in judgements.items()
+            if judgement.limit and not judgement.wrong
+        ]
+        furthest = max(right, key=lambda agreement: agreement.share, default=None)
+        return Comparison(self._not_ignored(differences), excused, furthest, by_draws)
 
     def _is_steady(self, pairs: Pairs) -> bool:
         """Whether the compiled call gives the same values again: it draws no numbers from elsewhere either."""

@@ -140,7 +140,8 @@ def excused_difference(pair: TensorPair, judgement: Judgement, samples: Sequence
     noise = max((_distance(sample.value, pair.eager) for sample in samples), default=None)
     sentence = f"{pair.where} differs from eager's by {error:.3g} in {count} of {total} numbers"
     if noise is not None:
-        sentence += f"; eager itself moves by {noise:.3g} {steps}"
+        times = f", {error / noise:.2g} times less," if 0 < noise < error else ""
+        sentence += f"; eager itself moves by {noise:.3g}{times} {steps}"
     return Difference(
         pair.aspect, pair.where, f"{sentence}; it is off by {own:.3g} from double precision", error, own, noise
     )
@@ -219,11 +220,13 @@ class Judgements:
 
     loose: outputs whose shape varies between runs of eager.
     excused: differences of pairs that are right only because eager varies as much.
+    by_draws: pairs of other random numbers than eager's, of which only the spread was judged.
     """
 
     judgements: dict[Key, Judgement]
     loose: set[str]
     excused: tuple[Difference, ...]
+    by_draws: frozenset[Key]
 
 
 def judge_all(
@@ -252,9 +255,10 @@ class _Judging:
             for key, judgement in judgements.items()
             if judgement.wrong or is_visible(pairs[key].compiled, pairs[key].eager)
         }
-        final: set[Key] = set()
+        by_draws: set[Key] = set()
         if runs.drew and not same_draws and any(j.wrong for j in judgements.values()):
-            final = self._judge_by_draws(judgements)
+            by_draws = self._judge_by_draws(judgements)
+        final = set(by_draws)
         if strict:
             judgements |= {key: replace(judgements[key], wrong=True) for key in suspects - final}
             final |= suspects
@@ -281,7 +285,7 @@ class _Judging:
                 samples[key].append(Sample(value, steps))
                 judgements[key] = _judge(pairs[key], references[key], samples[key])
         excused = [key for key in pairs if key in suspects - final and not judgements[key].wrong]
-        return Judgements(judgements, loose, self._excused(excused, judgements, samples))
+        return Judgements(judgements, loose, self._excused(excused, judgements, samples), frozenset(by_draws))
 
     def _excused(
         self, keys: Sequence[Key], judgements: Mapping[Key, Judgement], samples: Mapping[Key, list[Sample]]

@@ -36,7 +36,7 @@ class Judgement:
     """A verdict, with the largest error over the compared elements.
 
     `error` and `eager_error` are distances from the reference. `noise` is eager's change with moved inputs. `few` says
-    that few elements decide.
+    that few elements decide. `limit` is the largest error that would be right, None if there is no such number.
     """
 
     error: float
@@ -45,6 +45,7 @@ class Judgement:
     wrong: bool
     non_finite: bool = False
     few: bool = False
+    limit: float | None = None
 
 
 def _numbers(value: torch.Tensor) -> torch.Tensor:
@@ -136,6 +137,7 @@ def judge_floats(
         wrong=wrong or non_finite,
         non_finite=non_finite,
         few=non_finite or spread < SURE_ELEMENTS or spread < 0.05 * far.numel(),
+        limit=allowed_max,
     )
 
 
