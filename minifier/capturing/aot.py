@@ -19,6 +19,7 @@ from minifier.data.case import BackendReference, BackendSource
 from minifier.data.failure import Stage
 from minifier.data.templates import template_source
 from minifier.errors import CannotSave
+from minifier.torch_side.compare.results import random_state_kept
 from minifier.torch_side.torch_private import (
     BACKWARD,
     INFERENCE,
@@ -146,20 +147,27 @@ def _placeholder(graph: torch.fx.Graph, name: str) -> torch.fx.Node:
 
 @dataclass(frozen=True, slots=True)
 class _ExportedProgram:
-    """A compiled exported program: its own tensors (`held`), and the example inputs of its export.
+    """A compiled exported program: its graph, its own tensors (`held`), and the example inputs of its export.
 
-    A package has copies of the held tensors. If the package `changes` its copies, no comparison can call it again.
+    A package has copies of the held tensors. `changed` has those that it changes, as they were when it was compiled, by
+    their positions.
     """
 
     record: Record
+    gm: torch.fx.GraphModule
     held: list[torch.Tensor]
     inputs: list[Any]
-    changes: bool
+    changed: dict[int, torch.Tensor]
 
-    def arguments(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
+    def arguments(self, held: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> list[Any]:
         """Build the graph's arguments from the given tensors; other inputs keep their exported values."""
         remaining = iter(tensors)
-        return [*self.held, *(next(remaining) if isinstance(item, torch.Tensor) else item for item in self.inputs)]
+        return [*held, *(next(remaining) if isinstance(item, torch.Tensor) else item for item in self.inputs)]
+
+    def step(self, held: Sequence[torch.Tensor], inputs: Sequence[Any]) -> None:
+        """Change the held tensors as eager does in a call with these inputs."""
+        with torch.no_grad(), random_state_kept():
+            self.gm(*held, *inputs)
 
 
 class ExportedObserver:
@@ -179,14 +187,15 @@ class ExportedObserver:
             gm, inputs = module_of_export(program)
             gm, held = with_tensors_as_inputs(gm)
             names = [node.name for node in gm.graph.find_nodes(op="placeholder")]
-            changes = not inputs_written_to(gm).isdisjoint(names[: len(held)])
+            written = inputs_written_to(gm)
+            changed = {i: tensor.detach().clone() for i, tensor in enumerate(held) if names[i] in written}
         except Exception:  # noqa: BLE001 - the script continues as without minify
             return call()
         arguments = [*held, *inputs]
         record = self._observer.record(gm, arguments, lambda: (reference_to(configs), program_definition()))
         path = self._observer.around_compile(record, Stage.COMPILE, arguments, call)
         if isinstance(path, (str, os.PathLike)):
-            self._compiled[os.path.realpath(path)] = _ExportedProgram(record, held, inputs, changes)
+            self._compiled[os.path.realpath(path)] = _ExportedProgram(record, gm, held, inputs, changed)
         return path
 
     def loaded(self, path: str, run: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -194,8 +203,18 @@ class ExportedObserver:
         program = self._compiled.get(os.path.realpath(path))
         if program is None:
             return None
-        positions = [len(program.held) + i for i, item in enumerate(program.inputs) if isinstance(item, torch.Tensor)]
-        observed = self._observer.observed(
-            program.record, lambda *args: run(*(args[i] for i in positions)), compares=not program.changes
-        )
-        return lambda *tensors: observed(*program.arguments(tensors))
+        count = len(program.held)
+        positions = [count + i for i, item in enumerate(program.inputs) if isinstance(item, torch.Tensor)]
+        held = [program.changed[i].clone() if i in program.changed else t for i, t in enumerate(program.held)]
+
+        def call(*args: Any) -> Any:
+            """Call the package, whose own tensors nobody sees, and change those of eager as eager does."""
+            steps = program.changed and self._observer.terms.comparing is not None
+            inputs = [t.clone() if isinstance(t, torch.Tensor) else t for t in args[count:]] if steps else []
+            result = run(*(args[i] for i in positions))
+            if steps:
+                program.step(held, inputs)
+            return result
+
+        observed = self._observer.observed(program.record, call)
+        return lambda *tensors: observed(*program.arguments(held, tensors))

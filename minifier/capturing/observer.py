@@ -210,18 +210,15 @@ class Observer:
         self.mine.logged_error = current if self.mine.call is not None else None
         return logged is not current
 
-    def observed(self, record: Record, compiled: Callable[..., Any], compares: bool = True) -> Callable[..., Any]:
-        """Wrap the compiled function to log the outcome of its calls.
-
-        Without `compares`, no results are compared with eager's.
-        """
+    def observed(self, record: Record, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap the compiled function to log the outcome of its calls."""
 
         @functools.wraps(compiled, updated=())
         def run(*args: Any) -> Any:
             if not self.is_watching:
                 return compiled(*args)
             self._look_back(record)
-            chosen = self._chooses(record, args, compares)
+            chosen = self._chooses(record, args)
             if chosen and not record.has_kept(record.runs + 1):
                 record.keep(args, record.runs + 1)
             nodes_before = self.training.before(record.number, args)
@@ -241,14 +238,11 @@ class Observer:
 
         return run
 
-    def _chooses(self, record: Record, args: Sequence[Any], compares: bool) -> bool:
+    def _chooses(self, record: Record, args: Sequence[Any]) -> bool:
         """Whether the record's next call is compared with eager."""
         if self._compared_calls is None or not record.may_be_worse or is_capturing():
             return False
-        chosen = self._compared_calls.chooses(record, args)
-        if chosen and not compares:
-            self.log.write("not compared", number=record.number, reason="it changes tensors that it holds")
-        return chosen and compares
+        return self._compared_calls.chooses(record, args)
 
     def _compare(self, record: Record, compiled: Callable[..., Any], call: ScriptCall, seconds: float) -> None:
         """Compare the results of a finished call with eager's; the script's call took `seconds`.

@@ -96,3 +96,54 @@ def test_live_tensors_are_wound_back_and_forth(tmp_path):
     assert written.tolist() == [[5.0] * 3] * 2 and saved[1] == 2 and saved[0].isnan()
     product.backward()  # as if nothing had been written
     assert written._version == 1 and x.grad[1] == 2
+
+
+PACKAGE = """
+import torch
+import torch._inductor.package
+import torch.utils._pytree as pytree
+
+
+class Counter(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("steps", torch.zeros(1))
+
+    def forward(self, x):
+        self.steps.add_(1)
+        return x * self.steps
+
+
+class Loader:
+    calls = 0
+
+    def get_call_spec(self):
+        return [pytree.treespec_dumps(spec) for spec in (program.call_spec.in_spec, program.call_spec.out_spec)]
+
+    def boxed_run(self, tensors):
+        self.calls += 1
+        return [tensors[0] * {factor}]
+
+
+def load(*args, **kwargs):
+    from torch.export.pt2_archive._package import AOTICompiledModel
+
+    return AOTICompiledModel(Loader())
+
+
+torch._inductor._aoti_compile_and_package_inner = lambda *args, **kwargs: "program.pt2"  # a minute of C++
+torch._inductor.package.load_package = load
+model, x = Counter(), torch.randn(4)
+program = torch.export.export(model, (x,))
+package = torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(program))
+results = [package(x) for _ in range(3)]
+assert model.steps == 0
+"""
+
+
+@pytest.mark.parametrize(("factor", "wrong"), [("self.calls", []), ("1", [(2, "values")])])
+def test_a_package_is_compared_call_by_call_with_a_state_of_its_own(bureau, factor, wrong):
+    """AOTInductor folds a buffer of one element that the package changes: its results are right in the first call."""
+    found, said, _ = looked(bureau, PACKAGE.format(factor=factor))
+    assert [(each.call, each.failure.fingerprint.message) for each in found.captured.failing] == wrong
+    assert wrong or [call for _, call, _ in found.compared.compared] == [1, 2, 3], said

@@ -128,7 +128,7 @@ class Model(torch.nn.Module):
         super().__init__()
         self.layers = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
         self.x = torch.nn.Parameter(torch.ones(2))
-        self.register_buffer("count", torch.zeros(1))
+        self.register_buffer("count", torch.zeros(2))
 
     def forward(self, x, times: int, *, shift):
         self.count.add_(1)
