@@ -189,7 +189,7 @@ def test_where_eager_gives_no_number_at_all_nothing_is_settled():
 
 def test_tensors_without_elements_are_right():
     empty = torch.empty(0)
-    assert judge_floats(empty, empty, empty.double()) == Judgement(0.0, 0.0, None, False, few=True)
+    assert judge_floats(empty, empty, empty.double()) == Judgement(0.0, 0.0, None, False, few=True, limit=0.0)
     assert judge_floats(empty, empty, None, [Sample(empty, 1.0)]).noise == 0.0
 
 

@@ -219,7 +219,7 @@ class Judgements:
     """The judgement of each pair.
 
     loose: outputs whose shape varies between runs of eager.
-    excused: differences of pairs that are right only because eager varies as much.
+    excused: differences of pairs that are right only because eager itself varies.
     by_draws: pairs of other random numbers than eager's, of which only the spread was judged.
     """
 
