@@ -11,6 +11,7 @@ import functools
 import itertools
 import re
 import shutil
+import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -115,12 +116,16 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class _Application:
-    """The `number`th application (from 1) of a part, and its name: of a pass, of an op."""
+    """The `number`th application (from 1) of a part, and its name: of a pass, of an op.
+
+    `alone`: it was left out alone, and not with all that follow.
+    """
 
     part: str
     number: int
     total: int
     name: str
+    alone: bool = False
 
     @property
     def phrase(self) -> str:
@@ -139,7 +144,7 @@ class _Application:
     @property
     def reason(self) -> str:
         """Return what was measured of it."""
-        if self.number == 1:
+        if self.number == 1 or self.alone:
             return "Without it, the reduced program does not fail."
         return f"The reduced program fails with it, and not with the {self.number - 1} before it alone."
 
@@ -186,12 +191,12 @@ class _TimeIsUp(Exception):
 
 
 class _LimitedProber(LocalProber):
-    """Probes Cases with only the first applications of a part; keeps the names of what was applied, by part.
+    """Probes Cases without some applications of a part, by number; keeps the names of what was applied, by part.
 
     The graphs that AOTAutograd's compilers get are written into `dumps`, unless it is None.
     """
 
-    part, limit = "", 0
+    part, left_out = "", range(0)
     dumps: Path | None = None
 
     def __init__(self, prepared: PreparedCase, scratch: Path) -> None:
@@ -219,7 +224,7 @@ class _LimitedProber(LocalProber):
             def is_left_out(part: str, name: str) -> bool:
                 tell(**{f"{_APPLIED}{next(numbers)}": (part, name)})
                 counts[part] += 1
-                return part == self.part and counts[part] > self.limit
+                return part == self.part and counts[part] in self.left_out
 
             def compiled(
                 _token: None, part: str, gm: torch.fx.GraphModule, _inputs: Any, call: functools.partial[Any]
@@ -280,7 +285,8 @@ class _Explainer:
             if verdict is Verdict.SAME and applied:
                 has_inductor = bool(set(applied) - _NOT_OF_INDUCTOR)
                 artifacts = self._dumped(has_inductor)
-                at_fault = self._application_at_fault(applied)
+                found = (self._first_at_fault(part, applied[part]) for part in _PARTS if part in applied)
+                at_fault = next(filter(None, found), None)
                 for setting in self._avoiding(at_fault) if has_inductor else ():
                     avoiding.append(setting)
         except (_TimeIsUp, KeyboardInterrupt):
@@ -328,31 +334,36 @@ class _Explainer:
             (self.artifacts / name).write_text(text, encoding="utf-8")
         return tuple(texts)
 
-    def _limited(self, part: str, limit: int, total: int) -> Verdict:
-        """Probe the Case with the first applications of a part."""
-        self.prober.part, self.prober.limit = part, limit
+    def _without(self, part: str, left_out: range, which: str) -> Verdict:
+        """Probe the Case without the applications of a part that have these numbers, `which` in words."""
+        self.prober.part, self.prober.left_out = part, left_out
         try:
-            which = f"only the first {limit} of {total} of" if limit else "without"
             (verdict,) = self._asked([f"{which} {_PARTS[part]}"], [self.case])
             return verdict
         finally:
             self.prober.part = ""
 
-    def _application_at_fault(self, applied: dict[str, list[str]]) -> _Application | None:
-        """Return the first application with which the Case fails, in the first part without which it passes."""
-        for part in (part for part in _PARTS if part in applied):
-            passing, failing = 0, len(applied[part])
-            if self._limited(part, 0, failing) is not Verdict.PASS:
-                continue
-            total = failing
-            while failing - passing > 1:
-                middle = (passing + failing) // 2
-                verdict = self._limited(part, middle, total)
-                if verdict not in (Verdict.PASS, Verdict.SAME):
-                    return _Application(part, 1, 1, "")
-                passing, failing = (middle, failing) if verdict is Verdict.PASS else (passing, middle)
-            return _Application(part, failing, total, applied[part][failing - 1])
-        return None
+    def _first_at_fault(self, part: str, names: Sequence[str]) -> _Application | None:
+        """Return the application of a part with which the Case fails, if it passes without the part.
+
+        Where it fails in another way without several applications, some of them are needed: then each is left out
+        alone. The one with which the Case passes is at fault, also if it does not pass without the part.
+        """
+        passing, total = 0, len(names)
+        failing, whole = total, self._without(part, range(1, sys.maxsize), "without")
+        verdict = whole
+        while whole is Verdict.PASS and verdict in (Verdict.PASS, Verdict.SAME) and failing - passing > 1:
+            middle = (passing + failing) // 2
+            verdict = self._without(part, range(middle + 1, sys.maxsize), f"only the first {middle} of {total} of")
+            passing, failing = (middle, failing) if verdict is Verdict.PASS else (passing, middle)
+        for number, name in enumerate(names, 1) if verdict is Verdict.OTHER and total > 1 else ():
+            which = f"without {name}, number {number} of {total} of"
+            if self._without(part, range(number, number + 1), which) is Verdict.PASS:
+                return _Application(part, number, total, name, alone=True)
+        if whole is not Verdict.PASS:
+            return None
+        is_found = verdict in (Verdict.PASS, Verdict.SAME)
+        return _Application(part, failing, total, names[failing - 1]) if is_found else _Application(part, 1, 1, "")
 
     def _avoiding(self, at_fault: _Application | None) -> Iterator[Setting]:
         """Yield the settings with which the Case passes, that of the pass at fault first."""

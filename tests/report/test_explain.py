@@ -52,6 +52,27 @@ with torch.no_grad():
 """
 
 # A backend's compiler for backward graphs negates wrongly.
+# The compiler has no gelu, whose decomposition reads the wrong decomposition of silu.
+NEEDED_DECOMPOSITION = """
+import torch
+from torch._dynamo.backends.common import aot_autograd
+
+aten = torch.ops.aten
+
+def gelu(x, approximate="none"):
+    return 0.5 * x * (1 + torch.erf(x * 0.5**0.5)) + aten.silu(x) - x * torch.sigmoid(x)
+
+def compiler(gm, inputs):
+    if any(node.target is aten.gelu.default for node in gm.graph.nodes):
+        raise NotImplementedError("no gelu")
+    return gm.forward
+
+table = {aten.gelu.default: gelu, aten.silu.default: lambda x: x * torch.sigmoid(x) + 1}
+lowers = aot_autograd(fw_compiler=compiler, decompositions=table)
+with torch.no_grad():
+    torch.compile(torch.nn.functional.gelu, backend=lowers)(torch.ones(3))
+"""
+
 COMPILER = """
 import torch
 from functorch.compile import make_boxed_func
@@ -173,6 +194,12 @@ def test_a_decomposition_of_a_backend_is_at_fault(project):
     assert explained["part"] == "the decomposition of aten.gelu.default", explained
     assert explained["workarounds"] == [], "there is no inductor to set"
     assert "at fault  the decomposition of aten.gelu.default" in done.stderr + done.stdout
+
+
+def test_a_decomposition_is_at_fault_where_another_one_is_needed(project):
+    """Without all decompositions the program fails in another way: each is left out alone."""
+    explained = project.run(NEEDED_DECOMPOSITION, **ASKS).result["explained"]
+    assert explained["part"].startswith("the decomposition of aten.silu.default"), explained
 
 
 def test_a_compiler_of_a_backend_is_at_fault_and_its_graphs_are_kept(project):
