@@ -17,6 +17,7 @@ from minifier.data.case.inputs import bases, views_among
 from minifier.data.case.ops import atoms, with_ops
 from minifier.data.case.store import edit_from
 from minifier.data.failure import Verdict
+from minifier.reduction.passes.arguments import literal_steps
 from minifier.reduction.passes.edits import Edit, with_tensors
 from minifier.reduction.passes.inputs import dtype_edits, dtypes_like, is_integer, plain, with_own_memory, with_source
 from minifier.reduction.passes.sizes import ALL_SIZES, ALONE, numbers, size_edits, together
@@ -27,7 +28,7 @@ from minifier.reduction.simplify import Simplifier
 DRAWS = 8  # of a variant, before it is said to pass
 _MAX_ELEMENTS = 4096  # of an input that is drawn, as its values stand in the Case
 
-_INFORMATIVE = ("sizes", "dtypes", "layout", "data", "literals", "arguments")  # passes, the most informative first
+_INFORMATIVE = ("literals", "sizes", "dtypes", "layout", "data", "arguments")  # passes, the most informative first
 _SIZE, _STRIDE, _VALUES = "size ", "stride of ", "values of "
 _AT_LEAST = "a size of {} or more"
 _ENDS = 2  # of the values that an input may have
@@ -86,7 +87,8 @@ class _Measurement:
             if family not in ("data", *_OPS) and not name.startswith((ALL_SIZES, ALONE))
         ]
         views, values = views_among(self.case.inputs), self._inputs_with_values()
-        if not (rows or views or values or self.case.has_other_inputs) or not self._is_steady():
+        steps = literal_steps(self.case) if self.simplifier.wants("literals") else []
+        if not (rows or views or values or steps or self.case.has_other_inputs) or not self._is_steady():
             return
         tensors = [item for item in self.case.inputs if isinstance(item, TensorInput)]
         contiguous = {item.name for item in tensors if item.meta.is_contiguous}  # also with any stride of a size of 1
@@ -114,6 +116,8 @@ class _Measurement:
             self.needs.sentences.append("inputs that share memory")
         for item in values:
             self._measure_values(item)
+        for step in steps:
+            self._any_shows("literals", [step])
 
     def _inputs_with_values(self) -> list[TensorInput]:
         """Return the inputs with other values than the plainest, whose memory no other input shares."""

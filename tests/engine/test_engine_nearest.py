@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from case_samples import call, meta, output, placeholder
+from case_samples import call, meta, method, output, placeholder
 from chains import case_of, chain, names
 from fake_prober import differs, has, invalid, passes, raises, seen_failure, when
 
@@ -58,6 +58,15 @@ def test_without_any_the_last_op_is_taken_away_if_that_passes(make_lab):
     one = replace(chain("tanh", shape=(1,)), state=State())
     lab, prober = make_lab(one, when(has("tanh"), raises()))
     assert nearest(Simplifier(lab, one, one), Needs()) is None and prober.asked == []
+
+
+@pytest.mark.parametrize(("step", "passing"), [(2, 1), (1, 2)])
+def test_the_nearest_differs_in_one_step_of_a_literal(make_lab, step, passing):
+    nodes = placeholder("x", meta(4)), method("unfold", "unfold", Ref("x"), -1, 1, step), output("unfold")
+    case = replace(case_of(*nodes), state=State())
+    lab, _ = make_lab(case, when(lambda each: each.graph.node("unfold").args[3] != passing, raises()))
+    made = simplified(lab, case)
+    assert [*nearest(made, measured_needs(made)).graph.node("unfold").args[1:]] == [-1, 1, passing]
 
 
 def fails_where(condition):

@@ -105,6 +105,17 @@ def _literals(case: Case) -> list[Row]:
     ]
 
 
+def literal_steps(case: Case) -> list[Edit]:
+    """Return edits that make a number in the arguments of an op larger or smaller by 1."""
+    return [
+        _with_number(node.name, position, value + step)
+        for node in case.graph.ops
+        if not node.target.startswith(HIGHER_ORDER)
+        for position, value in _numbers(node)
+        for step in (1, -1)
+    ]
+
+
 PASSES = (
     Pass("arguments", "arguments of calls to their defaults", _arguments),
     Pass("literals", "numbers in arguments to simple ones", _literals),
