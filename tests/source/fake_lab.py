@@ -27,8 +27,5 @@ class FakeLab:
     def verdict(self, source):
         return self.verdicts.get(source)
 
-    def recorded(self, source):
-        return {}
-
     def warn(self, sentence, error):
         self.warnings.append((sentence, error))

@@ -22,7 +22,6 @@ from minifier import search
 from minifier.capturing.slicing.module_statements import missing_names
 from minifier.data.failure import Verdict
 from minifier.repro.source.reduce import ReducedSource, reduce_source
-from minifier.repro.source.run_source import Recorded, instrumented, recording
 from tests.source.generated_scripts import CHECK, DECOY, MARKED, Call, Fault
 
 FILE = "<script>"
@@ -53,12 +52,6 @@ class InProcessLab:
     def verdict(self, source: str) -> Verdict | None:
         """Return the verdict on a text; None if `holds` was not asked about it."""
         return self._verdicts.get(source)
-
-    def recorded(self, source: str) -> Recorded:
-        """Return what a run of the text in eager mode showed of its values."""
-        with recording() as recorded:
-            run(instrumented(source), None)
-        return recorded
 
     def warn(self, sentence: str, error: Exception) -> None:
         """Raise: no pass meets an error in a generated script."""

@@ -11,7 +11,6 @@ from minifier import search
 from minifier.capturing.slicing.module_statements import missing_attributes
 from minifier.data.failure import Verdict
 from minifier.repro.source.patches import Located, Patch, is_of_libcst, merged, patched
-from minifier.repro.source.run_facts import Recorded, RunFacts
 from minifier.repro.source.statement_tree import deep_sources, tree_of
 
 _MAX_TRIES = 2  # of an edit: when it is first met, and when nothing else can be done any more
@@ -41,9 +40,6 @@ class Lab(Protocol):
     def verdict(self, source: str) -> Verdict | None:
         """Return the verdict on a text; None if `holds` was not asked about it."""
 
-    def recorded(self, source: str) -> Recorded:
-        """Return what a run of the text without torch.compile showed of its values."""
-
     def warn(self, sentence: str, error: Exception) -> None:
         """Note an error of this tool in the search, which goes on."""
 
@@ -52,13 +48,12 @@ class Lab(Protocol):
 class PassRow:
     """A family of edits. `patches(located)` yields them for a source, None for an edit that cannot be made.
 
-    `reads_values`: they depend on the facts of the source. `is_doubtful`: most edits are refused, so that none is first
+    `is_doubtful`: most edits are refused, so that none is first
     tried together with others. `is_adaptive`: which edits come next depends on what became of the last.
     """
 
     name: str
     patches: Callable[[Located], Iterable[Patch | None]]
-    reads_values: bool = False
     is_doubtful: bool = False
     is_adaptive: bool = False
 
@@ -149,8 +144,6 @@ class EditSearch:
 
     def __init__(self, lab: Lab, source: str, budget: search.Budget) -> None:
         self.lab, self.source, self.budget = lab, source, budget
-        self._facts = RunFacts()
-        self._recorded = ""  # the source of these facts
         self._located = Located("")
         self._exhausted: dict[PassRow, str] = {}  # the source that has no more of its edits
         self._seen = {source}
@@ -190,12 +183,9 @@ class EditSearch:
         return bool(again)
 
     def _listed(self, row: PassRow) -> list[Patch]:
-        if row.reads_values and self._recorded != self.source:
-            self._facts, self._recorded = RunFacts(self.lab.recorded(self.source)), self.source
         with deep_sources():
             if self._located.source != self.source or self._located.whole != frozenset(self.lab.whole):
                 self._located = Located(self.source, self.lab.whole)
-            self._located.facts = self._facts
             return list(dict.fromkeys(edit for edit in row.patches(self._located) if edit is not None and edit.spans))
 
     def _compatible(self, row: PassRow, listed: Sequence[Patch]) -> list[Patch]:
@@ -227,7 +217,7 @@ class EditSearch:
             if name == row.name and refusal.verdict is not Verdict.PASS
         )
         refused = self._refusals
-        return lambda edit: broken[_line(self.source, edit)] + edit.is_doubtful + ((row.name, edit) in refused)
+        return lambda edit: broken[_line(self.source, edit)] + ((row.name, edit) in refused)
 
     def _make(self, row: PassRow, edits: Sequence[Patch]) -> None:
         before = self.lab.moved

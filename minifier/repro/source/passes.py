@@ -20,7 +20,7 @@ from minifier.repro.source.plain_forms import (
     without_targets,
 )
 from minifier.repro.source.statement_edits import bodies, elements, operands
-from minifier.repro.source.values import SmallNumbers, plain_values
+from minifier.repro.source.values import SmallNumbers, values_as_one
 
 Lister = Callable[[Located], Iterable[Edited | Patch]]
 """Lists the edits of a source. An edit may change what the script does: the probe decides."""
@@ -30,14 +30,13 @@ Lister = Callable[[Located], Iterable[Edited | Patch]]
 class SourcePass:
     """A family of edits of a script. `begin` returns their lister, for one walk over the edits.
 
-    `reads_values`: the edits depend on values that a run of the script has. `is_adaptive`: the lister is asked until it
+    `is_adaptive`: the lister is asked until it
     lists nothing, since its edits depend on what became of the last.
     """
 
     name: str
     sentence: str
     begin: Callable[[], Lister]
-    reads_values: bool = False
     is_adaptive: bool = False
 
 
@@ -74,19 +73,14 @@ COARSE_PASSES: tuple[SourcePass, ...] = (
         of_module(without_displays),
     ),
     SourcePass("imports", "an import of a name from a module that is imported itself", of_module(with_qualified_names)),
-    SourcePass("operands", "an expression to one of its operands", of_module(operands), True),
-    SourcePass(
-        "values",
-        "a computed number to the number, a computed tensor to `torch.ones` of its shape",
-        lambda: plain_values,
-        True,
-    ),
+    SourcePass("operands", "an expression to one of its operands", of_module(operands)),
 )
 
 FINE_PASSES: tuple[SourcePass, ...] = (
     SourcePass(
         "elements", "arguments, decorators, bases, elements, defaults, annotations, branches", of_module(elements)
     ),
+    SourcePass("ones", "an argument or an assigned value to 1", of_module(values_as_one)),
     SourcePass("numbers", "numbers to 1, or the smallest that fails", lambda: SmallNumbers().edits, is_adaptive=True),
 )
 

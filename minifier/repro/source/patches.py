@@ -8,16 +8,15 @@ import re
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise, starmap
+from itertools import pairwise
 from typing import Protocol
 
 import libcst as cst
 from libcst import matchers as m
 from libcst.metadata import MetadataWrapper, WhitespaceInclusivePositionProvider
 
-from minifier.repro.source.run_facts import RunFacts
 from minifier.repro.source.statement_tree import is_whole
 
 
@@ -43,13 +42,11 @@ class Replacement:
 class Patch:
     """An edit of a source: disjoint spans in ascending order.
 
-    `moved` has (name of a function, name of the function that its statements are in afterwards). `is_doubtful`: it more
-    likely breaks the script than others.
+    `moved` has (name of a function, name of the function that its statements are in afterwards).
     """
 
     spans: tuple[Replacement, ...]
     moved: tuple[tuple[str, str], ...] = ()
-    is_doubtful: bool = field(default=False, compare=False)
 
     def touches(self, other: Patch) -> bool:
         """Return whether the patches cannot be applied together."""
@@ -170,8 +167,8 @@ class Located:
     No patch changes a definition whose text is in `whole`, but a patch may move it.
     """
 
-    def __init__(self, source: str, whole: Collection[str] = (), facts: RunFacts | None = None) -> None:
-        self.source, self.whole, self.facts = source, frozenset(whole), facts or RunFacts()
+    def __init__(self, source: str, whole: Collection[str] = ()) -> None:
+        self.source, self.whole = source, frozenset(whole)
         self.module = cst.parse_module(source)
         wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)  # a parsed node occurs once
         self._positions = wrapper.resolve(WhitespaceInclusivePositionProvider)
@@ -195,8 +192,6 @@ class Located:
         """Return the edit as a patch; None if it cannot be made, changes nothing, or can only break the script."""
         if isinstance(edited, Patch):
             return self.outside(edited)
-        if isinstance(edited, Applied) and not all(starmap(self.facts.allow, edited.replacements.items())):
-            return None
         spans = self._replaced(edited) if isinstance(edited, Applied) else None
         if spans is None:
             code = edited.code
@@ -205,8 +200,7 @@ class Located:
             spans = difference(self.source, code).spans
         patch = Patch(spans)
         if isinstance(edited, Applied):
-            is_doubtful = any(starmap(self.facts.differ, edited.replacements.items()))
-            patch = Patch(spans, tuple(edited.moved.items()), is_doubtful)
+            patch = Patch(spans, tuple(edited.moved.items()))
         outside = self.outside(patch)
         if outside != patch and self._moves_only(patched(self.source, patch)):
             return patch

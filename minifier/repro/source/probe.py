@@ -23,8 +23,7 @@ from minifier.reduction.probe_runner import Other, keep_aside
 from minifier.repro.source.conditions import BackendWatch, Condition, GraphsInAotEager, GraphsInEager, SourceRun
 from minifier.repro.source.own_check import DRAWN
 from minifier.repro.source.passes import MODULES
-from minifier.repro.source.run_facts import Recorded
-from minifier.repro.source.run_source import Watch, instrumented, recording, run_after_control, run_source
+from minifier.repro.source.run_source import Watch, run_after_control, run_source
 from minifier.torch_side.fx.script_objects import FILE
 
 
@@ -163,18 +162,6 @@ class SourceLab:
     def verdict(self, source: str) -> Verdict | None:
         """Return the verdict on a text; None if `holds` was not asked about it."""
         return self._verdicts.get(source)
-
-    def recorded(self, source: str) -> Recorded:
-        """Return what a run of the text without torch.compile showed of its values; {} if it ended early."""
-
-        def job() -> dict[str, Any]:
-            with recording() as recorded:
-                return {**run_source(instrumented(source), compiled=False, file=self.file), "recorded": recorded}
-
-        (end,) = run_children([job], self._limits(), self.scratch)
-        self._note_fault("the run that records values", end)
-        recorded: Recorded = (end.result or {}).get("recorded", {})
-        return recorded
 
     def warn(self, sentence: str, error: Exception) -> None:
         """Note an error of this tool in the search, once, in the journal too."""

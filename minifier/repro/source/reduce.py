@@ -198,7 +198,7 @@ def _alike(rows: Sequence[PassRow]) -> PassRow:
         for row in rows:
             yield from alike(located.source, filter(None, row.patches(located)))
 
-    return PassRow(ALIKE[0], patches, any(row.reads_values for row in rows), is_doubtful=True)
+    return PassRow(ALIKE[0], patches, is_doubtful=True)
 
 
 def _row(source_pass: SourcePass, lab: Lab) -> PassRow:
@@ -206,7 +206,6 @@ def _row(source_pass: SourcePass, lab: Lab) -> PassRow:
     return PassRow(
         source_pass.name,
         lambda located: _patches(source_pass.name, lister, located, lab),
-        source_pass.reads_values,
         is_adaptive=source_pass.is_adaptive,
     )
 

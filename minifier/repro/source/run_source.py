@@ -1,17 +1,13 @@
-"""Run a source text as a script, in this process, and record what its expressions are."""
+"""Run a source text as a script, in this process."""
 
 from __future__ import annotations
 
 import ast
-import builtins
 import itertools
-import math
 import os
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -24,7 +20,6 @@ from minifier.reduction.probe.children import AHEAD, fall_silent, imports_told, 
 from minifier.repro.source.conditions import BackendWatch, GraphsInAotEager, GraphsInEager
 from minifier.repro.source.own_check import DRAWN, EXIT_LINE
 from minifier.repro.source.own_code import digest
-from minifier.repro.source.run_facts import CALLABLE, HISTORY, NUMBER, TENSOR, Recorded
 from minifier.repro.source.statement_tree import ORDINARY_FRAMES
 from minifier.torch_side.fx.script_objects import FILE, define
 
@@ -154,75 +149,3 @@ def _states_of_draws() -> dict[str, Any]:
     if (numpy := sys.modules.get("numpy")) is not None:
         states["numpy"] = [part.tolist() if hasattr(part, "tolist") else part for part in numpy.random.get_state()]
     return states
-
-
-_VALUE = "_minify_value"  # the function that the instrumented script calls
-_RECORDED = (
-    *(ast.Attribute, ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Dict, ast.IfExp, ast.List, ast.ListComp),
-    *(ast.Name, ast.Set, ast.Subscript, ast.Tuple, ast.UnaryOp),
-)
-
-
-def instrumented(source: str) -> str:
-    """Return the script with calls that record its values within `recording`."""
-    return ast.unparse(ast.fix_missing_locations(_Instrumented().visit(ast.parse(source))))
-
-
-@contextmanager
-def recording() -> Iterator[Recorded]:
-    """Yield what instrumented code that runs in the block records."""
-    recorded: Recorded = {}
-
-    def value(text: str, value: Any) -> Any:
-        kind, known = _kind(value), recorded.setdefault(text, [])
-        if kind.startswith(NUMBER) and any(each.startswith(NUMBER) and each != kind for each in known):
-            kind, known[:] = NUMBER, [each for each in known if not each.startswith(NUMBER)]
-        if kind not in known:
-            known.append(kind)
-        return value
-
-    vars(builtins)[_VALUE] = value
-    try:
-        yield recorded
-    finally:
-        delattr(builtins, _VALUE)
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        is_plain = type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided
-        if not is_plain or value.device.type != "cpu":
-            return TENSOR
-        has_history = value.requires_grad and not value.is_leaf
-        kind = f"{TENSOR} {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
-        return f"{kind} {HISTORY}" if has_history else kind
-    if isinstance(value, (bool, int, float)):
-        return f"{NUMBER} {value!r}" if type(value) in (bool, int, float) and math.isfinite(value) else NUMBER
-    return CALLABLE if callable(value) else type(value).__name__
-
-
-class _Instrumented(ast.NodeTransformer):
-    """Puts calls of the recording function around the expressions that have a value."""
-
-    def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, (ast.arg, ast.pattern)):
-            return node
-        if isinstance(node, ast.AnnAssign):
-            node.value = self.visit(node.value) if node.value is not None else None
-            return node
-        if isinstance(node, ast.Expr):  # nobody reads its value
-            self.generic_visit(node.value)
-            return node
-        if not isinstance(node, ast.expr):
-            returns = getattr(node, "returns", None)
-            self.generic_visit(node)
-            if returns is not None:
-                node.returns = returns  # type: ignore[attr-defined]
-            return node
-        text = ast.unparse(node)
-        self.generic_visit(node)
-        is_slice = isinstance(node, ast.Tuple) and any(isinstance(each, ast.Slice) for each in node.elts)
-        is_read = isinstance(getattr(node, "ctx", None), (ast.Load, type(None)))
-        if isinstance(node, _RECORDED) and is_read and not is_slice:
-            return ast.Call(ast.Name(_VALUE, ast.Load()), [ast.Constant(text), node], [])
-        return node

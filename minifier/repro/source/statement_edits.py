@@ -180,13 +180,6 @@ def _without_keywords(node: cst.CSTNode) -> cst.CSTNode:
     return node.with_changes(bases=bases, keywords=[])
 
 
-def targets_in(module: cst.Module) -> set[cst.CSTNode]:
-    """Return what assignments and loops bind: these expressions have no value to replace."""
-    nodes = m.findall(module, m.AssignTarget() | m.AugAssign() | m.AnnAssign() | m.For() | m.CompFor() | m.NamedExpr())
-    bound = [node.target for node in nodes if hasattr(node, "target")]
-    return {part for node in bound for part in (node, *getattr(node, "elements", ()))}
-
-
 class Nodes(cst.CSTVisitor):
     """Collects all nodes of a module, outer ones first."""
 

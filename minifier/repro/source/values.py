@@ -1,8 +1,7 @@
-"""Edits that put plain values in the place of computed ones, and make numbers small."""
+"""Edits that make values small: 1 in the place of a value, smaller numbers."""
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +10,10 @@ import libcst as cst
 from libcst import matchers as m
 
 from minifier.repro.source.patches import Edited, Located, Patch, Replacement, replaced
-from minifier.repro.source.run_facts import Tensor
 from minifier.repro.source.statement_edits import (
     Nodes,
-    imported_names,
-    targets_in,
+    names_backend,
+    unpacked,
 )
 
 _FIRST_TRIED = (1, 2, 3)  # of integers; then their range is halved
@@ -133,46 +131,16 @@ def _simple_floats(text: str) -> list[str]:
     return list(dict.fromkeys(short[: _SIMPLE_FLOATS.index(value)] if value in _SIMPLE_FLOATS else short))
 
 
-_SCALARS = {"float32": "1.0", "int64": "1", "bool": "True"}  # written as tensors of these dtypes
-_COMPUTED = cst.Attribute, cst.BinaryOperation, cst.Call, cst.Comparison, cst.Subscript, cst.UnaryOperation
+_LITERAL = m.Integer() | m.Float() | m.SimpleString() | m.Lambda() | m.Name("True") | m.Name("False") | m.Name("None")
 
 
-def plain_values(located: Located) -> Iterator[Edited]:
-    """A value that is computed from variables becomes a plain one, outer expressions first.
-
-    A number that is always the same becomes this number, a tensor `torch.ones` of the shape that it had. Where the
-    script computes gradients, only tensors that none flow through: a new tensor would have no gradient.
-    """
-    has_gradients = "grad(" in located.source or "backward(" in located.source
-    module, facts, imported = located.module, located.facts, imported_names(located.module)
-    for node in _values(module):
-        if literal := facts.number(node):
-            yield from replaced(module, node, cst.parse_expression(literal))
-            continue
-        tensor = facts.tensor(node) if isinstance(node, _COMPUTED) and "torch" in imported else None
-        if tensor is not None and not (tensor.has_history and has_gradients) and not _names(node) <= imported:
-            yield from replaced(module, node, _ones(tensor))
-
-
-def _values(module: cst.Module) -> Iterator[cst.BaseExpression]:
-    """Yield the computed values, and the variables that are an argument or assigned, outer ones first."""
-    bound, visitor = targets_in(module), Nodes(module)
+def values_as_one(module: cst.Module) -> Iterator[Edited]:
+    """An argument, or an assigned value, becomes 1."""
+    visitor = Nodes(module)
+    bases = {base for node in visitor.nodes if isinstance(node, cst.ClassDef) for base in node.bases}
+    fixed = unpacked(module) | bases | visitor.compiled
     for node in visitor.nodes:
-        if isinstance(node, (cst.Arg, cst.Assign)) and isinstance(node.value, cst.Name):
-            yield node.value
-        elif isinstance(node, _COMPUTED) and node not in bound and getattr(node, "func", None) not in visitor.compiling:
-            yield node
-
-
-def _names(node: cst.CSTNode) -> set[str]:
-    """Return the names of variables in an expression."""
-    tree = ast.parse(cst.Module([]).code_for_node(node).strip(), mode="eval")
-    return {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
-
-
-def _ones(tensor: Tensor) -> cst.BaseExpression:
-    if not tensor.shape and tensor.dtype in _SCALARS:
-        return cst.parse_expression(f"torch.tensor({_SCALARS[tensor.dtype]})")
-    sizes = ", ".join(map(str, tensor.shape)) or "()"
-    dtype = "" if tensor.dtype == "float32" else f", dtype=torch.{tensor.dtype}"
-    return cst.parse_expression(f"torch.ones({sizes}{dtype})")
+        if not isinstance(node, (cst.Arg, cst.Assign)) or node in fixed or node.value in fixed or names_backend(node):
+            continue
+        if not m.matches(node, m.Arg(star=m.MatchIfTrue(bool))) and not m.matches(node.value, _LITERAL):
+            yield from replaced(module, node.value, cst.Integer("1"))
