@@ -84,6 +84,8 @@ CALLED_ONCE = ("functions", "imports")
         ("a = 1\nb = f(a, a=a)\n", "b = f(1, a=1)\n"),
         ("a = x + 1\nb = a.sum()\n", "b = (x + 1).sum()\n"),
         ("a = x\na = f(a)\nb = a\n", "a = f(x)\nb = a\n"),
+        ("a.b[c] = f(x)\ng(a.b[c])\n", "g(f(x))\n"),
+        ("a = x.chunk(2)[0]\n", "a = x\n"),
         ("def f(x):\n    a = g(x)\n    return a\n", "def f(x):\n    return g(x)\n"),
         ("def f(x):\n    a = x + 1\n    return a @ x\n", "def f(x):\n    return (x + 1) @ x\n"),
         ("xs = [x]\nf(*xs)\n", "xs = x\nf(xs)\n"),
