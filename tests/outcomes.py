@@ -37,7 +37,9 @@ def finished(captured: Case, minimal: Case, repro: Repro, **changes) -> Outcome:
 def outcome(failure: Failure | None = None, **more) -> Outcome:
     """A run on `small_case`, with this failure and these changes of the Case, reduced to its tanh."""
     small = small_case()
-    captured = replace(small, failure=failure or small.failure, script=replace(small.script, line=7), **more)
+    captured = replace(
+        small, failure=failure or small.failure, script=replace(small.script, file="failing.py", line=7), **more
+    )
     tanh = replace(call("tanh", "torch.tanh", Ref("x")), place="model.py:14")
     changes = {"graph": graph(placeholder("x"), tanh, output("tanh")), "inputs": captured.inputs[:1], **more}
     return finished(captured, replace(captured, **changes), Repro("import torch\n", None))

@@ -112,7 +112,7 @@ def test_each_variant(golden, name):
 def run_of(name: str, **changes) -> Outcome:
     """A finished run on a Case of three ops, reduced to the one op of this Case."""
     case = CASES[name]
-    case = replace(case, script=Script("failing", line=12))
+    case = replace(case, script=Script("failing", file="failing.py", line=12))
     (op,) = case.graph.ops
     sin = call("first", "torch.sin", Ref("x"), value=op.value)
     middle = replace(op, args=(Ref("first"), *op.args[1:]))

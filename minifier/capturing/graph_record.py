@@ -144,6 +144,7 @@ class Record:
             path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.baseline.path),
             imports=imports,
             ops=defined,
+            file=os.path.basename(getattr(sys.modules[SCRIPT], "__file__", None) or ""),
             line=line_of_script(),
             folders=folders_of(packages, self.observer.baseline.path),
             graph_number=self.number,

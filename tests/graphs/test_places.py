@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -38,6 +40,17 @@ def test_an_op_has_the_line_of_the_users_code_that_made_it():
     first = inspect.getsourcelines(Model.forward)[1]
     assert [op.place for op in graph.ops] == [f"test_places.py:{first + 1}", f"test_places.py:{first + 2}"]
     assert graph.ops[1].source == "return x.tanh()"
+
+
+def test_an_op_of_a_notebook_has_the_cell_and_the_line(monkeypatch):
+    compiler = pytest.importorskip("IPython.core.compilerop").CachingCompiler()
+    code = "import torch\ndef f(x):\n    y = x.sin()\n    return y.tanh()\n"
+    file, names = compiler.cache(code, 7), {}
+    exec(compile(code, file, "exec"), names)
+    shell = SimpleNamespace(get_ipython=lambda: SimpleNamespace(compile=compiler))
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    (graph,) = graphs_of(names["f"], torch.ones(2))
+    assert [op.place for op in graph.ops] == ["cell 7, line 3", "cell 7, line 4"]
 
 
 class Trainer:

@@ -60,7 +60,7 @@ def test_without_a_repro_the_reason_is_told_and_the_folder_instead():
     assert shown["no repro"] == "its graph cannot be saved" and shown["saved"].endswith("failing-1")
     assert "repro" not in shown and "verified" not in shown
     unreduced = rows(replace(outcome(), **NO_REPRO, minimal=None, summary=None))
-    assert "line 7" in unreduced["where"]
+    assert "failing.py:7" in unreduced["where"]
 
 
 @pytest.mark.parametrize("columns", [40, None])

@@ -105,6 +105,7 @@ class Script:
     imports: lines that register custom operators of the graph.
     folders: the folders of the graph's functions.
     ops: custom operators (`ns::op`) that the script itself registers.
+    file: the name of the script's file, `train.py`.
     line: the script's line that led to the backend call, or 0.
     slowest: seconds of its longest backend call that returned.
     waited: seconds from the end of its first compilation to the failing call.
@@ -115,6 +116,7 @@ class Script:
     imports: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     ops: tuple[str, ...] = ()
+    file: str = ""
     line: int = 0
     seconds: float = 0.0
     slowest: float = 0.0

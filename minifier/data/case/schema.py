@@ -260,6 +260,7 @@ FIELDS: dict[type, dict[str, Check]] = {
         "imports": import_lines,
         "folders": each(texts.folder),
         "ops": each(texts.operator),
+        "file": texts.line,
         "line": size,
         "seconds": seconds,
         "slowest": seconds,

@@ -39,6 +39,7 @@ from minifier.errors import MinifyError
 from minifier.flow.folders import STATUS, clear_finished, is_unfinished, keep_source, new_folder, remove_empty
 from minifier.process.temporary import hold, release
 from minifier.repro.report.privacy import note_private
+from minifier.torch_side.fx.script_objects import notebook_shell
 from minifier.torch_side.interfaces import ending_all
 from minifier.torch_side.torch_private import note_inference_mode, note_registrations, observe_backend_calls
 
@@ -278,7 +279,7 @@ def source_here() -> tuple[str, bool]:
     if file is not None and Path(file).suffix == ".py" and Path(file).exists():
         with tokenize.open(file) as source:
             return source.read(), True
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    shell = notebook_shell()
     if shell is None:
         return "\n\n".join(_entered(vars(main).values())), False
     cells = [shell.transform_cell(cell) for cell in shell.user_ns.get("In", ()) if cell.strip()]

@@ -100,8 +100,8 @@ def _raised(outcome: Outcome) -> Iterator[ResultRow]:
 def _where(outcome: Outcome) -> Iterator[ResultRow]:
     """Yield the places of the remaining ops; the line that led to the backend call, for ops of torch's own modules."""
     ops = outcome.minimal.graph.ops if outcome.minimal is not None else ()
-    line, name = outcome.case.script.line, outcome.case.script.name
-    call = f"the call in line {line} of {name}" if line else ""
+    script = outcome.case.script
+    call = f"the call in {script.file or script.name}:{script.line}" if script.line else ""
     found = [f"{node.place or f'{call},'}{in_module(node)}" for node in ops if node.place or (call and node.modules)]
     places = list(dict.fromkeys(found or filter(None, [call])))
     if places:

@@ -22,7 +22,7 @@ from minifier.data.case.values import Imported, Opaque, Scalar, Sequence_, Tenso
 from minifier.data.torch_names import LAUNCH
 from minifier.errors import CannotSave
 from minifier.torch_side.fx.arguments import meta_of, path_of, read, resolve, write
-from minifier.torch_side.fx.script_objects import in_module, in_script
+from minifier.torch_side.fx.script_objects import cell_of, in_module, in_script
 from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
 from minifier.torch_side.torch_private import (
     arguments_of,
@@ -227,10 +227,13 @@ _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 
 
 def _place(node: torch.fx.Node) -> str:
-    """Return the file's base name and the line of the node's innermost frame outside torch: `model.py:14`."""
+    """Return the place of the innermost frame outside torch: `model.py:14`, or `cell 3, line 14` of a notebook."""
     frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
     own = [frame for frame in frames if not frame["file"].startswith(_TORCH)] or frames
-    return f"{os.path.basename(own[-1]['file'])}:{own[-1]['line']}" if own else ""
+    if not own:
+        return ""
+    cell = cell_of(own[-1]["file"])
+    return f"cell {cell}, line {own[-1]['line']}" if cell else f"{os.path.basename(own[-1]['file'])}:{own[-1]['line']}"
 
 
 def _origin(node: torch.fx.Node) -> str:

@@ -118,6 +118,18 @@ def _script() -> dict[str, Any]:
 FILE = "definitions.py"
 
 
+def notebook_shell() -> Any:
+    """Return the running IPython shell, which has a notebook's cells, or None."""
+    return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+
+
+def cell_of(file: str) -> str:
+    """Return the number of the notebook's cell whose code has this file name; "" for any other file."""
+    name_of = getattr(getattr(notebook_shell(), "compile", None), "format_code_name", lambda _file: None)
+    name = name_of(file)  # ("Cell", "In[3]") or None
+    return name[1].strip("In[]") if name is not None else ""
+
+
 def line_of_script() -> int:
     """Return the current line of the script's module, or 0 if this thread does not run the module."""
     frame: FrameType | None = sys._getframe()
