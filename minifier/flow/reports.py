@@ -188,7 +188,8 @@ def with_placeholders(attempt: Attempt) -> Attempt:
         return attempt
     repro = replace(result.repro, text=text)
     attempt.run.ui.say(f"repro.py has what looks like a secret: {', '.join(map(str, constants))}; trying placeholders")
-    with contextlib.suppress(KeyboardInterrupt, NoRepro):
+    why = "with placeholders, fresh interpreters do not show the failure"
+    try:
         search = search_for(attempt, _with_placeholder_in_message(result.case, redactor))
         control = _control(search, repro)
         control = replace(control, text=without_secret_constants(control.text, redactor)[0])
@@ -197,7 +198,9 @@ def with_placeholders(attempt: Attempt) -> Attempt:
             repro = with_shown_exception(repro, result.case, check.runs[-1].failure)
             repro.write(attempt.folder.path)
             return replace(attempt, repro_result=replace(result, repro=repro, check=check))
-    attempt.run.ui.say("the repro keeps them: with placeholders, fresh interpreters do not show the failure")
+    except (KeyboardInterrupt, NoRepro) as error:
+        why = f"not known whether the failure needs them: {str(error) or 'interrupted'}"
+    attempt.run.ui.say(f"the repro keeps them: {why}")
     return attempt
 
 

@@ -205,7 +205,7 @@ def _minify(attempt: Attempt) -> Outcome:
             ended = _by_other_ways(attempt)
             if lacks_script(ended):
                 run.ui.say("`minify run --level source SCRIPT` reduces the source of the script, where that is at hand")
-            if ended == attempt and outcome.errors == tuple(run.errors):
+            if ended == attempt and outcome.errors == tuple(dict.fromkeys(run.errors)):
                 return outcome
             return _reported(ended, collector)
         except (KeyboardInterrupt, StoppedEarly):
