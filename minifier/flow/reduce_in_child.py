@@ -380,7 +380,7 @@ def reduce_with_live_backend(attempt: Attempt) -> Attempt:
     with tempfile.TemporaryDirectory(prefix="minify-") as folder, output_dropped(True) as drop_output:
         place = Path(folder)
         result, trace = place / "result.json", place / "trace"
-        run_displayed(work, run.ui)
+        run_displayed(work, run.ui, run.interrupted.set)
         if trace.exists():
             raise ToolFailed(trace.read_text(encoding="utf-8"))
         if not result.exists():

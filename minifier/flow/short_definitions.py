@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from minifier.repro.source.spare_definitions import (
     shorten_definitions,
 )
 
+_INTERRUPTED = "interrupted: leaving out no more of the definitions; press Ctrl-C again to stop at once"
 _MIN_SECONDS = 30.0
 _FEW_PARTS = 4  # functions, methods, statements and entries that nobody minds reading
 _SHOWN_BY_A_RUN = (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT, Kind.WRONG_RESULT, Kind.NON_FINITE)
@@ -46,7 +48,9 @@ def with_short_definitions(attempt: Attempt) -> Attempt:
     task = _task(attempt, result.case, result.repro)
     if task is None:
         return attempt
-    shorter = shorten_definitions(task, _with_limit(settings, reduced.summary), attempt.run.ui)
+    run = attempt.run
+    interrupting = functools.partial(run.interrupt, _INTERRUPTED)
+    shorter = shorten_definitions(task, _with_limit(settings, reduced.summary), run.ui, interrupting)
     if shorter is None:
         return attempt
     attempt = _counted(attempt, shorter)
@@ -56,6 +60,7 @@ def with_short_definitions(attempt: Attempt) -> Attempt:
         try:
             again = _verified(attempt, result.case, result.repro, shorter.source)
         except (KeyboardInterrupt, StoppedEarly):
+            run.interrupted.set()
             return _noted(attempt, "unfinished")
         if again is None:
             attempt.run.ui.say("the repro keeps all of them: with fewer, fresh interpreters do not show the failure")

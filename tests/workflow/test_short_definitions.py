@@ -1,6 +1,14 @@
 """A backend in the failing script that has a table of kernels: the repro has the kernel that fails, and no other."""
 
+import os
+import signal
+
 import pytest
+
+from minifier.data.settings import Settings
+from minifier.errors import StoppedAtOnce
+from minifier.process.progress import SILENT
+from minifier.repro.source import spare_definitions
 
 pytestmark = [pytest.mark.timeout(200), pytest.mark.usefixtures("processes")]
 
@@ -129,3 +137,22 @@ def test_what_fails_in_another_way_without_a_part_keeps_it(project):
     assert '"sin"' not in done.repro, done.repro
     change = [line for line in (done.result["nearest"] or "").splitlines() if line.startswith(("+", "-"))]
     assert not [line for line in change if "LIMITS" in line or "def " in line], change
+
+
+def test_ctrl_c_ends_the_search_and_the_second_the_run(forked, monkeypatch):
+    def interrupts(*_):
+        os.kill(os.getppid(), signal.SIGINT)
+        signal.pause()
+
+    def searched(interrupting):
+        return spare_definitions.shorten_definitions(None, Settings(), SILENT, interrupting)
+
+    def interrupted():
+        told = []
+        assert searched(lambda: told.append("interrupted")) is None and told == ["interrupted"]
+        with pytest.raises(StoppedAtOnce):
+            searched(lambda: os.kill(os.getpid(), signal.SIGINT))
+        return True
+
+    monkeypatch.setattr(spare_definitions, "_shorten", interrupts)
+    assert forked(interrupted)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from minifier.data.case.serial import pack, unpack
 from minifier.data.case.store import write_atomically
 from minifier.data.failure import Fingerprint, Stage
 from minifier.data.settings import Settings
+from minifier.errors import StoppedAtOnce
 from minifier.process.descendants import adopt_orphans
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.interrupts import interrupt_once
@@ -129,10 +131,13 @@ def _may_be_sought(shown: Fingerprint, sought: Fingerprint) -> bool:
     return "AssertionError" in shown.types if sought.stage is Stage.COMPARE else shows_failure_of_call(sought, shown)
 
 
-def shorten_definitions(task: DefinitionsToShorten, settings: Settings, ui: Ui) -> ShortDefinitions | None:
+def shorten_definitions(
+    task: DefinitionsToShorten, settings: Settings, ui: Ui, interrupting: Callable[[], object] = lambda: None
+) -> ShortDefinitions | None:
     """Leave out parts of the definitions, one probe for each candidate script, in a forked child.
 
-    Return None if a run of the whole script, in a fork, does not show the failure.
+    Return None if a run of the whole script, in a fork, does not show the failure. `interrupting` is called at the
+    first Ctrl-C, which ends the search; the second raises StoppedAtOnce.
     """
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="minify-") as folder:
@@ -141,11 +146,13 @@ def shorten_definitions(task: DefinitionsToShorten, settings: Settings, ui: Ui) 
         def work(channel: ProgressPipe) -> int:
             interrupt_once()
             adopt_orphans()
-            shortened = _shorten(task, settings, Path(folder), channel, started)
-            write_atomically(result_path, json.dumps(pack(shortened)))
+            with contextlib.suppress(KeyboardInterrupt):  # before there was a result
+                shortened = _shorten(task, settings, Path(folder), channel, started)
+                write_atomically(result_path, json.dumps(pack(shortened)))
             return 0
 
-        run_displayed(work, ui)
+        if run_displayed(work, ui, interrupting).interrupted_again:
+            raise StoppedAtOnce("interrupted twice: the repro is verified, and there are no reports")
         data = json.loads(result_path.read_text(encoding="utf-8")) if result_path.exists() else None
     shortened: ShortDefinitions | None = unpack(ShortDefinitions, data) if data is not None else None
     return shortened
