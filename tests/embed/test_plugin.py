@@ -128,18 +128,24 @@ def test_a_difference_that_eager_shows_too_has_no_repro(project):
     assert row[0].startswith("test_eager.py::test") and "minify-out/" in row[-1] and "repro.py" not in row[-1]
 
 
+def scale_on(project: Project, name: str) -> str:
+    project.write(FAILS_COMPILED, "test_scale.py")
+    options = ("-p", "no:cacheprovider", "--minify", "--minify-options=--verify 1", f"test_scale.py::{name}")
+    return project.python("-m", "pytest", *options, timeout=390).stdout
+
+
 @pytest.mark.usefixtures("soak")
 def test_a_test_that_fails_by_its_own_assertion_has_a_repro_with_its_code(project):
-    project.write(FAILS_COMPILED, "test_scale.py")
-    options = ("-p", "no:cacheprovider", "--minify", "--minify-options=--verify 1")
-    done = project.python("-m", "pytest", *options, "test_scale.py::test_compiled")
-    ((*_, place),) = table(done.stdout)
+    ((*_, place),) = table(scale_on(project, "test_compiled"))
     text = (project.folder / place).read_text()
     assert "is_compiling()" in text and "pytest" not in text and "test_scale" not in text
     assert len(list((project.folder / "minify-out").iterdir())) == 1
 
-    done = project.python("-m", "pytest", *options, "test_scale.py::TestScale")
-    assert "installed command" in done.stdout and not list((project.folder / "minify-out").glob("*TestScale*/*.py"))
+
+@pytest.mark.usefixtures("soak")
+def test_a_call_of_pytest_is_no_repro(project):
+    assert "installed command" in scale_on(project, "TestScale")
+    assert not list((project.folder / "minify-out").glob("*/*.py"))
 
 
 @pytest.mark.parametrize(("name", "is_whole"), [("test_compiled", True), ("TestScale::test_compiled", False)])
