@@ -28,12 +28,12 @@ from minifier.errors import FailsByItself, MinifyError, NoRepro, OtherMessage
 from minifier.process.progress import Phase, Progress
 from minifier.reduction.flakiness import (
     certain_again,
+    expect,
     fewest_calls,
     in_one_call,
     longest_pause,
     misjudged,
     seek_forms,
-    set_rate,
     set_timeout,
     set_workers,
     tries_of,
@@ -75,7 +75,7 @@ def check(runner: ProbeRunner) -> Case:
     if not shown:
         raise _not_again(runner.sought, tries[0], case)
     case = _with_native(runner, case, shown)
-    set_rate(runner, len(shown), len(tries))
+    expect(runner, tries)
     if runner.repeats > 1:
         case = in_one_call(runner, case)
     if case.failure.fingerprint.kind is not Kind.TIMEOUT:

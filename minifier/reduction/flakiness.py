@@ -149,7 +149,7 @@ def in_one_call(runner: ProbeRunner, case: Case) -> Case:
     tries = _tries(runner, once, _MAX_TRIES if runner.repeats > 1 else _TRIES_IN_DOUBT)
     if not any(judged.verdict is Verdict.SAME for judged in tries):
         return case
-    _expect(runner, tries)
+    expect(runner, tries)
     return once
 
 
@@ -168,13 +168,13 @@ def misjudged(runner: ProbeRunner, case: Case, *, again: bool = False) -> bool:
     else:
         tries = _tries(runner, case, _MAX_TRIES)
     if seek_forms(runner, tries):
-        _expect(runner, tries)
+        expect(runner, tries)
         return True
     answers = [judged for judged in tries if judged.verdict is not Verdict.UNRESOLVED]
     if not answers:
         return False
     missed = miss_chance(runner, _shown(answers) / len(answers))
-    _expect(runner, answers)
+    expect(runner, tries)
     return missed > (0.0 if seemed_certain else _MAX_MISS_CHANCE)
 
 
@@ -245,8 +245,11 @@ def _tries(runner: ProbeRunner, case: Case, number: int) -> list[Judged]:
     return tries
 
 
-def _expect(runner: ProbeRunner, tries: list[Judged]) -> None:
-    set_rate(runner, max(1, _shown(tries)), len(tries))
+def expect(runner: ProbeRunner, tries: list[Judged]) -> None:
+    """Set the failure rate, which is that of the tries with an answer; the others, which hung, say, are noted."""
+    without_answer = sum(judged.verdict is Verdict.UNRESOLVED for judged in tries)
+    runner.without_answer = (without_answer, len(tries))
+    set_rate(runner, max(1, _shown(tries)), len(tries) - without_answer)
 
 
 def _shown(tries: list[Judged]) -> int:

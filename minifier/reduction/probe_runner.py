@@ -132,6 +132,7 @@ class ProbeRunner:
     phase: str = "check"
     part: str = ""
     rate: float = 1.0
+    without_answer: tuple[int, int] = (0, 0)  # of the tries that the rate was measured with, and how many these were
     repeats: int = 1
     confirmations: int = 0
     flaky_seconds: float = math.inf

@@ -182,11 +182,21 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         invalid_ops=untold[Verdict.INVALID],
         innocent=innocent,
         unrecorded=runner.unrecorded,
-        notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(runner.faults)),
+        notes=(
+            *_without_answer(runner),
+            *(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(runner.faults)),
+        ),
         hidden=hidden_by_others(runner.verdicts),
         errors=tuple(runner.left_out.values()),
     )
     return summary, finished
+
+
+def _without_answer(runner: ProbeRunner) -> Iterator[str]:
+    """Say how many attempts do not count in the failure rate."""
+    number, attempts = runner.without_answer
+    if number:
+        yield f"{number} of the {attempts} attempts that tell the rate hung or were killed: they do not count"
 
 
 def _with_parameters(runner: ProbeRunner, case: Case, reduced: Case) -> tuple[Case, Case]:

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from chains import chain, names
-from fake_prober import flaky, hangs, has, passes, planned, raises, when
+from fake_prober import exhausts, flaky, hangs, has, passes, planned, raises, when
 
 from minifier.data.case.calls import called
 from minifier.data.failure import Stage
@@ -87,6 +87,13 @@ def test_one_call_is_tried_singly_and_sets_the_rate(make_lab, least, repeats):
     lab.repeats = repeats
     assert in_one_call(lab, MANY).calls == (1 if least == 1 else 5)
     assert lab.rate == (0.5 if least == 1 else 1.0) and len(prober.asked) <= 24
+
+
+def test_attempts_without_an_answer_are_counted_apart(reduce):
+    ends = itertools.cycle([AT_RUN, passes(), exhausts()])
+    fault = lambda case: next(ends) if has("tanh")(case) else passes()  # noqa: E731
+    done = reduce(chain(*OPS, failing=AT_RUN), fault, doubtful=True)
+    assert done.case.rate == pytest.approx(0.5, abs=0.1) and any("8 of the 24" in note for note in done.summary.notes)
 
 
 # How often a reduced graph fails before it is believed, how often it is tried at most, and whether the search goes on.
