@@ -17,7 +17,7 @@ from vocabulary import Project
 
 _TITLE = (
     r"minify: (loading torch|running \S+\.py( again, [^(:\n]+)?|reducing|writing the repro|verifying the repro"
-    r"|running the repro (\S+\.py|in eager mode|with aot_eager)|writing the reports)"
+    r"|running the repro (\S+|in eager mode|with aot_eager)|writing the reports)"
 )
 _FACT = r"(\d+ (op|line)s? left|\d+ probes?|interpreter \d of \d)"
 STATUS = re.compile(rf"{_TITLE}(: {_FACT}(, {_FACT})*)?( \(.*\)?)?")

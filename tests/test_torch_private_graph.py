@@ -135,3 +135,12 @@ def test_what_the_module_itself_compiled_stays(graphs):
     module.compile(backend="eager")
     module(torch.randn(3))
     assert not graphs
+
+
+def test_outputs_are_taken_by_their_positions():
+    two = (torch.ones(1), torch.zeros(1))
+    assert private.outputs_dynamo_takes([*two, None], two) == two
+    (first,) = private.outputs_dynamo_takes(torch.tensor([[1.0], [2.0]]), two[:1])
+    assert first.tolist() == [1.0], "of a tensor in the place of a tuple"
+    with pytest.raises(IndexError):
+        private.outputs_dynamo_takes(two, (*two, None))

@@ -139,7 +139,7 @@ def test_the_question_on_a_terminal(project, canary, answer):
             os.write(terminal, f"{answer}\n".encode())
 
     shown = in_a_terminal(project, "check", ".", meanwhile=meanwhile)
-    assert shown.code == (1 if answer == "y" else 2) and canary.exists() is (answer == "y")
+    assert shown.code == (1 if answer == "y" else 128) and canary.exists() is (answer == "y")
     assert f"Run it? [y/N]: {answer}" in shown.rows
 
 

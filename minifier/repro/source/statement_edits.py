@@ -9,7 +9,6 @@ import libcst as cst
 from libcst import matchers as m
 
 from minifier.capturing.slicing.module_statements import bound_by, dotted, root
-from minifier.repro.source.own_check import of_pythons_library
 from minifier.repro.source.patches import Changes, Edited, applied, replaced
 
 _IN_PARENTHESES = m.OneOf(*(each(lpar=[m.AtLeastN(n=1)]) for each in (m.BinaryOperation, m.Call, m.Name, m.Attribute)))
@@ -184,6 +183,8 @@ class Nodes(cst.CSTVisitor):
     """Collects all nodes of a module, outer ones first."""
 
     def __init__(self, module: cst.Module) -> None:
+        from minifier.repro.source.own_check import of_pythons_library  # imports torch
+
         self.nodes: list[cst.CSTNode] = []
         self.branches: set[int] = set()  # ids of `elif` nodes, which are not statements
         self.compiling: set[cst.CSTNode] = set()  # calls of torch.compile, and others with `backend=`
