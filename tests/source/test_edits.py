@@ -30,6 +30,7 @@ CALLED_ONCE = ("functions", "imports")
         ("x = a[:, k]\n", "x = a[k]\n"),
         ("x = [f(1)][0]\n", "x = f(1)\n"),
         ("x = a if b else c\n", "x = c\n"),
+        ("f(int(a) if b else 90)\n", "f(90)\n"),
         ("x = [a, b]\n", "x = [b]\n"),
         ("x = f'{a} and {b}'\n", "x = b\n"),
         ("f(x).shape\n", "f(x)\n"),

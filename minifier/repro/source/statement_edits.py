@@ -94,7 +94,7 @@ def _modules(module: cst.Module) -> frozenset[str]:
 
 
 def _may_replace(operand: cst.BaseExpression, modules: Collection[str]) -> bool:
-    """Return whether an operand may replace its expression: literals are tried anyway, a module is no value."""
+    """Return whether an operand may replace its expression: 1 is tried for each anyway, a module is no value."""
     if isinstance(operand, cst.Name):
         return operand.value not in modules and operand.value != "self"
     if isinstance(operand, cst.UnaryOperation):
@@ -223,7 +223,7 @@ def operands(module: cst.Module) -> Iterator[Edited]:
     for node in visitor.nodes:
         if not (node in fixed and isinstance(node, (cst.Tuple, cst.List))):
             for operand in _operands(node, modules, visitor.compiling):
-                if _may_replace(operand, modules):
+                if isinstance(node, cst.IfExp) or _may_replace(operand, modules):
                     yield from replaced(module, node, operand)
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.Attribute):
             yield from replaced(module, node.value, node.value.value)
