@@ -6,7 +6,6 @@ import contextlib
 import functools
 import json
 import os
-import shutil
 import signal
 import tempfile
 import traceback
@@ -21,7 +20,6 @@ from minifier.capturing.capture import run_here
 from minifier.capturing.graph_record import Record
 from minifier.capturing.script import Program, take_the_place_of
 from minifier.data.case import Case
-from minifier.data.case.inputs import source_names
 from minifier.data.case.run_folder import RunFolder, shown_path, typed_path
 from minifier.data.case.serial import pack, unpack
 from minifier.data.case.store import CASE, load, save, write_atomically
@@ -41,7 +39,7 @@ from minifier.errors import (
     UsageError,
     said_of_trace,
 )
-from minifier.flow.attempt import Attempt, Reduced, Run
+from minifier.flow.attempt import Attempt, Reduced
 from minifier.process.descendants import adopt_orphans
 from minifier.process.forked_step import output_dropped
 from minifier.process.interrupts import interrupt_once
@@ -390,51 +388,3 @@ def reduce_with_live_backend(attempt: Attempt) -> Attempt:
     run.errors.extend(summary.errors)
     minimal = load(RunFolder(out).minimal)
     return replace(attempt, reduced=Reduced(summary, minimal, attempt.case)).took(_NAME)
-
-
-_MIN_SECONDS = 10.0  # without a budget of the user's; else as long as the first reduction took
-
-
-def has_near_failure(attempt: Attempt) -> bool:
-    """Whether another failure was met at the same place, by several ops but fewer, and the budget is not used up."""
-    if attempt.repro is None or attempt.reduced is None or attempt.reduced.summary.stopped_because:
-        return False
-    others = attempt.reduced.summary.others
-    left = _settings(attempt, attempt.run)
-    is_affordable = left.budget is not None and left.budget > 0 and (left.max_probes is None or left.max_probes > 0)
-    return bool(others) and others[0].near and others[0].ops > 1 and is_affordable
-
-
-def reduce_near_failure(attempt: Attempt) -> Attempt:
-    """Reduce the first of the other failures in its folder; return the attempt unchanged if that fails."""
-    run, summary = attempt.run, attempt.reduction.summary
-    other, *rest = summary.others
-    place = attempt.folder.path / other.case
-    with attempt.folder.scratch("near") as scratch:
-        try:
-            again = reduce_further(attempt, load(place), scratch, _settings(attempt, run))
-        except MinifyError as error:  # an interrupt, say
-            again = attempt.failed(error)
-        if again.error is not None:
-            run.ui.say(f"that failure stays as it was met: {again.error}")
-            return attempt
-        shutil.rmtree(place)
-        RunFolder(scratch).minimal.rename(place)
-    minimal = again.reduction.minimal
-    message = minimal.failure.named(source_names(minimal.graph)).message
-    told = replace(other, ops=len(minimal.graph.ops), message=message, reduced=True)
-    reduced = replace(attempt.reduction, summary=replace(summary, others=(told, *rest)))
-    return replace(attempt, reduced=reduced).took("reduce another failure of the same place")
-
-
-def _settings(attempt: Attempt, run: Run) -> Settings:
-    """Return the settings with what is left of the budget, and without patterns for the sought failure."""
-    settings, summary = run.settings, attempt.reduction.summary
-    probes = settings.max_probes
-    return replace(
-        settings,
-        match=None,
-        match_log=None,
-        max_probes=None if probes is None else max(0, probes - summary.probes["total"]),
-        budget=max(_MIN_SECONDS, summary.seconds) if settings.budget is None else settings.budget - run.ui.total,
-    )

@@ -58,11 +58,9 @@ from minifier.flow.no_failure import minify_other_failure, minify_source
 from minifier.flow.premises import is_held_up, reduce_from_premises, reduce_with_any_message
 from minifier.flow.prepare import prepared
 from minifier.flow.reduce_in_child import (
-    has_near_failure,
     is_only_live,
     reduce,
     reduce_forward,
-    reduce_near_failure,
     reduce_with_live_backend,
     take_as_captured,
     tell_size,
@@ -197,15 +195,15 @@ def _minify(attempt: Attempt) -> Outcome:
         tell_size(attempt)
     with contextlib.closing(EnvironmentCollector()) as collector:  # collects while the repro is verified
         with stopped_if_interrupted(attempt, "interrupted while the repro was verified"):
-            attempt = _with_repro(attempt)
+            attempt = _as_script_if_shorter(_with_repro(attempt))
         outcome = _reported(attempt, collector)
-        if run.interrupted.is_set():
+        if attempt.repro is not None or run.interrupted.is_set():
             return outcome
         try:
             ended = _by_other_ways(attempt)
             if lacks_script(ended):
                 run.ui.say("`minify run --level source SCRIPT` reduces the source of the script, where that is at hand")
-            if ended == attempt and outcome.errors == tuple(dict.fromkeys(run.errors)):
+            if ended == attempt and len(outcome.errors) == len({*run.errors}):
                 return outcome
             return _reported(ended, collector)
         except (KeyboardInterrupt, StoppedEarly):
@@ -265,25 +263,30 @@ def _with_repro(attempt: Attempt) -> Attempt:
     return run.after(with_short_definitions, attempt)
 
 
+def _as_script_if_shorter(attempt: Attempt) -> Attempt:
+    """Reduce the script as well if the repro's ops are what transforms of torch.func do, and take the shorter repro."""
+    run = attempt.run
+    if run.interrupted.is_set() or not (has_transforms(attempt) and is_of_script(attempt)):
+        return attempt
+    run.ui.say(f"the repro is in {attempt.folder.shown}; its ops are what transforms of torch.func do")
+    run.ui.say("reducing the script as well, which may be shorter")
+    try:
+        return run.after(prefer_short_script, attempt)
+    except (KeyboardInterrupt, StoppedEarly):
+        run.interrupt("interrupted: the graph's repro stays")
+        return attempt
+
+
 def _by_other_ways(attempt: Attempt) -> Attempt:
-    """Reduce the script, where no repro of the graph shows the failure or says it as shortly, else the graph where the
-    script runs; reduce a near failure."""
-    run, shown = attempt.run, f"the repro is in {attempt.folder.shown}"
-    if has_transforms(attempt) and is_of_script(attempt):
-        run.ui.say(f"{shown}; its ops are what transforms of torch.func do")
-        run.ui.say("reducing the script as well, which may be shorter")
-        attempt = run.after(prefer_short_script, attempt)
-    if attempt.repro is None and is_of_script(attempt):
+    """Reduce the script, where no repro of the graph shows the failure, else the graph where the script runs."""
+    run = attempt.run
+    if is_of_script(attempt):
         run.ui.say(f"no repro of the graph: {attempt.reason}")
         run.ui.say("reducing the script itself instead")
         attempt = run.after(reduce_script_instead, attempt)
     if attempt.repro is None and is_only_live(attempt):
         run.ui.say("reducing the graph in the script's own process, where its backend is")
         attempt = run.after(reduce_with_live_backend, attempt)
-    if has_near_failure(attempt):
-        run.ui.say(shown)
-        run.ui.say("reducing as well a failure with another message, raised at the same place by fewer ops")
-        attempt = run.after(reduce_near_failure, attempt)
     return attempt
 
 

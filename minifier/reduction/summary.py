@@ -34,7 +34,7 @@ def by_verdict(counts: Counter[Verdict]) -> dict[str, int]:
 class OtherFailure:
     """Another failure that the search met: the function that raises it, and the folder of its smallest Case.
 
-    near: it was raised in the same function as the sought failure, by fewer ops. reduced: its Case was reduced too.
+    near: it was raised in the same function as the sought failure, by fewer ops.
     """
 
     type: str
@@ -46,7 +46,6 @@ class OtherFailure:
     ops: int
     case: str
     near: bool
-    reduced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,23 @@ def attempt(tmp_path):
     return Attempt(Run(Settings()), folder, done.case, error=NoRepro("no script shows it"))
 
 
+def test_the_report_is_made_once_where_the_script_is_reduced_as_well(attempt, monkeypatch):
+    """A report asks what is at fault, for as long as the reduction took, and what may be in the bundle."""
+    shown = replace(attempt, error=None, repro_result=ReproResult(attempt.case, Repro("import torch\n", None)))
+    shorter = replace(shown, repro_result=ReproResult(attempt.case, Repro("pass\n", None)))
+    reports = []
+    monkeypatch.setattr(module, "reduced", lambda _: shown)
+    monkeypatch.setattr(module, "tell_size", lambda _: None)
+    monkeypatch.setattr(module, "EnvironmentCollector", lambda: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(module, "_with_repro", lambda attempt: attempt)
+    monkeypatch.setattr(module, "has_transforms", lambda _: True)
+    monkeypatch.setattr(module, "is_of_script", lambda _: True)
+    monkeypatch.setattr(module, "prefer_short_script", lambda _: shorter)
+    monkeypatch.setattr(module, "report", lambda attempt, _: reports.append(attempt) or outcome())
+    module._minify(replace(attempt, error=None))
+    assert reports == [shorter]
+
+
 def written(attempt, repro=None):
     keep_unverified(attempt)
     done = replace(outcome(), repro=repro, status=Status.NO_REPRO if repro is None else Status.REDUCED)

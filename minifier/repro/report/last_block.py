@@ -152,8 +152,7 @@ def _others(outcome: Outcome) -> Iterator[ResultRow]:
         message = shortened(headline(other.message), _MAX_MESSAGE_CHARACTERS)
         where = f" in {other.where}" if other.where else ""
         which = f", raised at the same place by {counted(other.ops, 'op')}" if other.near else ""
-        reduced = ", reduced as well" if other.reduced else ""
-        yield ResultRow("also met", f"{other.type}{where}: {message}{which}{reduced}")
+        yield ResultRow("also met", f"{other.type}{where}: {message}{which}")
         yield ResultRow("", f"minify reduce {typed_path(outcome.folder / other.case)}", verbatim=True)
     if (more := len(others) - _MAX_OTHERS) > 0:
         folder = shown_path(outcome.folder / "others")

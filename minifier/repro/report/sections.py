@@ -318,7 +318,6 @@ def _or_none(value: int | None) -> str:
 def _other(failure: OtherFailure) -> str:
     where = f" in {code(failure.where)}" if failure.where else ""
     near = ", raised at the same place by fewer ops" if failure.near else ""
-    near += ", reduced as well" if failure.reduced else ""
     ops, seen = counted(failure.ops, "op"), counted(failure.sightings, "time")
     return (
         f"{code(failure.type + ': ' + headline(failure.message))}{where} at {ops}, seen {seen}{near}: "
