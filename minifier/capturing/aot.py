@@ -116,7 +116,10 @@ def reference_to(configs: dict[str, Any] | None) -> BackendReference:
 
 
 def with_tensors_as_inputs(gm: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
-    """Turn the module's own tensors into the first inputs of its graph, as Dynamo does; return module and tensors."""
+    """Turn the module's own tensors into the first inputs of its graph, as Dynamo does; return module and tensors.
+
+    The tensors need no gradients: a package computes none.
+    """
     graph = torch.fx.Graph()
     held: dict[str, torch.Tensor] = {}
     inputs: dict[str, torch.fx.Node] = {}
@@ -126,8 +129,9 @@ def with_tensors_as_inputs(gm: torch.fx.GraphModule) -> tuple[torch.fx.GraphModu
         value = operator.attrgetter(target)(gm)
         if isinstance(value, torch.Tensor):
             if target not in held:
-                held[target], inputs[target] = value, _placeholder(graph, re.sub(r"\W", "_", f"p_{target}"))
-                inputs[target].meta["example_value"] = value
+                held[target] = value.detach()
+                inputs[target] = _placeholder(graph, re.sub(r"\W", "_", f"p_{target}"))
+                inputs[target].meta["example_value"] = held[target]
             copies[node] = inputs[target]
     for node in gm.graph.nodes:
         if node.op == "placeholder":
@@ -161,7 +165,7 @@ class _ExportedProgram:
 
     def arguments(self, held: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> list[Any]:
         """Build the graph's arguments from the given tensors; other inputs keep their exported values."""
-        remaining = iter(tensors)
+        remaining = (tensor.detach() for tensor in tensors)
         return [*held, *(next(remaining) if isinstance(item, torch.Tensor) else item for item in self.inputs)]
 
     def step(self, held: Sequence[torch.Tensor], inputs: Sequence[Any]) -> None:

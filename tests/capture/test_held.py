@@ -108,10 +108,11 @@ class Counter(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.register_buffer("steps", torch.zeros(1))
+        self.one = torch.nn.Parameter(torch.ones(1))
 
     def forward(self, x):
         self.steps.add_(1)
-        return x * self.steps
+        return x * self.one * self.steps
 
 
 class Loader:
@@ -122,7 +123,7 @@ class Loader:
 
     def boxed_run(self, tensors):
         self.calls += 1
-        return [tensors[0] * {factor}]
+        return [tensors[0].detach() * {factor}]
 
 
 def load(*args, **kwargs):
@@ -133,7 +134,7 @@ def load(*args, **kwargs):
 
 torch._inductor._aoti_compile_and_package_inner = lambda *args, **kwargs: "program.pt2"  # a minute of C++
 torch._inductor.package.load_package = load
-model, x = Counter(), torch.randn(4)
+model, x = Counter(), torch.randn(4, requires_grad=True)
 program = torch.export.export(model, (x,))
 package = torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(program))
 results = [package(x) for _ in range(3)]
