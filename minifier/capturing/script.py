@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from minifier.data.failure.observed import chain, describe, exit_status
+from minifier.data.failure.observed import chain, describe, status_of_exit
 from minifier.process.descriptors import calls_user_code
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.interrupts import deaf
@@ -171,7 +171,7 @@ def _exit_code(code: object) -> int:
     """Return the exit status for `sys.exit(code)`; print the code if Python would."""
     if not isinstance(code, int | None):
         print(code, file=sys.stderr)
-    return exit_status(code)
+    return status_of_exit(code)
 
 
 def _show(error: BaseException, trace: TracebackType | None) -> int:

@@ -21,7 +21,7 @@ from minifier.data.failure.evidence import fatal_signal
 from minifier.data.failure.fingerprint import with_native
 from minifier.data.failure.frames import is_beside_torch, is_torchs
 from minifier.data.failure.normalise import headline, normalise
-from minifier.data.failure.observed import exit_status
+from minifier.data.failure.observed import status_of_exit
 from minifier.data.settings import Settings
 from minifier.data.torch_names import FILE_OF_CALLS
 from minifier.errors import NoRepro
@@ -138,7 +138,7 @@ def _run(script: Repro, case: Case) -> dict[str, Any]:
     try:
         runpy.run_path("repro.py", run_name="__main__")
     except SystemExit as end:
-        status = exit_status(end.code)
+        status = status_of_exit(end.code)
         return {"how": "passes" if not status else f"ends with exit status {status}"}
     except BaseException as error:  # noqa: BLE001 - any exception is a result
         return {"how": ALIKE if _is_alike(error, case.failure) else f"raises {type(backend_error(error)).__name__}"}

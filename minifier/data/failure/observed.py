@@ -47,7 +47,7 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
             pending += [current.__cause__, current.__context__]
 
 
-def exit_status(code: object) -> int:
+def status_of_exit(code: object) -> int:
     """Return the exit status of a process after `sys.exit(code)`."""
     return code & 0xFF if isinstance(code, int) else int(code is not None)
 
@@ -138,7 +138,7 @@ def describe(error: BaseException | None) -> list[dict[str, Any]]:
             }
         )
         if isinstance(current, SystemExit):
-            links[-1]["exit status"] = exit_status(current.code)
+            links[-1]["exit status"] = status_of_exit(current.code)
         members = _attribute(current, "exceptions")
         pending.append(_cause(current, owned))
         if isinstance(members, (tuple, list)):

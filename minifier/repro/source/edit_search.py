@@ -48,8 +48,8 @@ class Lab(Protocol):
 class PassRow:
     """A family of edits. `patches(located)` yields them for a source, None for an edit that cannot be made.
 
-    `is_doubtful`: most edits are refused, so that none is first
-    tried together with others. `is_adaptive`: which edits come next depends on what became of the last.
+    `is_doubtful`: most edits are refused, so that none is first tried together with others. `is_adaptive`: which edits
+    come next depends on what became of the last.
     """
 
     name: str
@@ -128,7 +128,7 @@ def readable_and_held(lab: Lab, sources: Sequence[str]) -> list[bool]:
 def is_readable(lab: Lab, source: str) -> bool:
     """Return whether libcst can read the source: its bugs must not end the reduction. `lab` is warned of our own."""
     try:
-        tree_of(source, frozenset(lab.whole))
+        tree_of(source, lab.whole)
     except Exception as error:  # noqa: BLE001 - libcst raises errors of many types
         if not is_of_libcst(error):
             lab.warn("a candidate could not be read, and was skipped", error)

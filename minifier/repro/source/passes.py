@@ -30,8 +30,7 @@ Lister = Callable[[Located], Iterable[Edited | Patch]]
 class SourcePass:
     """A family of edits of a script. `begin` returns their lister, for one walk over the edits.
 
-    `is_adaptive`: the lister is asked until it
-    lists nothing, since its edits depend on what became of the last.
+    `is_adaptive`: the lister is asked until it lists nothing, since its edits depend on what became of the last.
     """
 
     name: str

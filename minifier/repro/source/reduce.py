@@ -59,7 +59,7 @@ def reduce_source(
         minimal = True
     except (KeyboardInterrupt, Stopped):  # what was reached stays
         minimal = False
-    return ReducedSource(edits.source, len(tree_of(edits.source, frozenset(lab.whole)).statements), minimal)
+    return ReducedSource(edits.source, len(tree_of(edits.source, lab.whole).statements), minimal)
 
 
 def _search_statements(edits: EditSearch, lines: Sequence[int]) -> None:
@@ -69,7 +69,7 @@ def _search_statements(edits: EditSearch, lines: Sequence[int]) -> None:
     """
     edits.lab.phase = STATEMENTS[0]
     edits.check_budget()
-    tree = tree_of(edits.source, frozenset(edits.lab.whole))
+    tree = tree_of(edits.source, edits.lab.whole)
     traced = [number for line in lines if (number := tree.at_line(line)) is not None]
     chosen = likely_statements(tree, traced) if traced else frozenset()
     is_likely = bool(chosen) and readable_and_held(edits.lab, [tree.code(chosen)])[0]
@@ -133,7 +133,7 @@ def _is_minimal(edits: EditSearch) -> bool:
     """Return whether no statement can be removed alone; else remove those that can be. Raises Stopped."""
     before = edits.source
     edits.lab.phase = STATEMENTS[0]
-    tree = tree_of(edits.source, frozenset(edits.lab.whole))
+    tree = tree_of(edits.source, edits.lab.whole)
     numbers = frozenset(range(len(tree.statements)))
     for number in sorted(numbers, reverse=True):
         edits.check_budget()

@@ -323,7 +323,7 @@ def _reduce(
         if known.seconds:
             lab.first_seconds = max(_MIN_FIRST_SECONDS, TIMEOUT_FACTOR * known.seconds)
         source, failure = first_failure(lab, as_run(program), of_backend, known, program.said)
-        before = len(tree_of(as_run(program), frozenset(lab.whole)).statements)
+        before = len(tree_of(as_run(program), lab.whole).statements)
 
         def script(text: str, after: int, stopped: str, minimal: bool = False) -> ReducedScript:
             return ReducedScript(
@@ -346,7 +346,7 @@ def _reduce(
         def accepted(text: str) -> None:
             if not is_readable(lab, text):  # refused by the search
                 return
-            reached(script(text, len(tree_of(text, frozenset(lab.whole)).statements), _KILLED))
+            reached(script(text, len(tree_of(text, lab.whole).statements), _KILLED))
 
         lab.accepted = accepted
         channel.say(f"reducing the script itself: {counted(before, 'statement')}")

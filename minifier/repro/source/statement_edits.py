@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Collection, Iterator
 
 import libcst as cst
@@ -183,14 +184,18 @@ class Nodes(cst.CSTVisitor):
     """Collects all nodes of a module, outer ones first."""
 
     def __init__(self, module: cst.Module) -> None:
-        from minifier.repro.source.own_check import of_pythons_library  # imports torch
-
+        self._module = module
         self.nodes: list[cst.CSTNode] = []
         self.branches: set[int] = set()  # ids of `elif` nodes, which are not statements
         self.compiling: set[cst.CSTNode] = set()  # calls of torch.compile, and others with `backend=`
         self.compiled: set[cst.CSTNode] = set()  # the arguments that these compile
-        self._foreign = of_pythons_library(ast.parse(module.code))
         module.visit(self)
+
+    @functools.cached_property
+    def _foreign(self) -> frozenset[str]:
+        from minifier.repro.source.own_check import of_pythons_library  # imports torch
+
+        return of_pythons_library(ast.parse(self._module.code))
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if names_backend(node):  # the backend under test stays

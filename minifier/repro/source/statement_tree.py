@@ -115,10 +115,12 @@ class Tree:
         return self._codes[key]
 
 
-@functools.lru_cache(maxsize=4)
-def tree_of(source: str, whole: frozenset[str]) -> Tree:
+_kept_tree = functools.lru_cache(maxsize=4)(Tree)
+
+
+def tree_of(source: str, whole: Collection[str]) -> Tree:
     """Return the tree of a source, which several steps of the search ask for."""
-    return Tree(source, whole)
+    return _kept_tree(source, frozenset(whole))
 
 
 class _StatementCollector(cst.CSTVisitor):
