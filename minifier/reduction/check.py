@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ from minifier.reduction.flakiness import (
     varies,
     with_pauses,
 )
-from minifier.reduction.guilty_ops import find_causes, shows, with_snapshots, wrong_values
+from minifier.reduction.guilty_ops import with_snapshots
 from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe.evaluate import run_backward_eagerly, run_eagerly
 from minifier.reduction.probe.prepared_case import PreparedCase, prepare_case
@@ -50,7 +50,6 @@ from minifier.reduction.summary import by_verdict, with_forms
 from minifier.torch_side.fx.inputs import RecordedValues
 
 _MAX_PASSING_SECONDS = 60.0  # for a candidate that does not hang, when the failure is a hang
-_MAX_HINTS = 3
 _BY_ITSELF = "the graph fails without the backend as well, so the fault is in the program, not in the backend:"
 
 
@@ -85,10 +84,8 @@ def check(runner: ProbeRunner) -> Case:
     note_empty_graph(runner, empty)
     if empty.verdict is Verdict.SAME:  # one op is left all the same: Dynamo hands over no graph without ops
         case = replace(case, any_graph=True)
-    if case.failure.fingerprint.stage is Stage.COMPARE and not case.failure.hints:
-        with runner.going_on("hints"):
-            hints = ((raising_op,),) if raising_op else begins_at(runner, case)
-            case = replace(case, failure=replace(case.failure, hints=hints))
+    if raising_op and not case.failure.hints:
+        case = replace(case, failure=replace(case.failure, hints=((raising_op,),)))
     return case
 
 
@@ -127,43 +124,6 @@ def _with_native(runner: ProbeRunner, case: Case, shown: list[Judged]) -> Case:
     fingerprint = replace(case.failure.fingerprint, native=native)
     runner.seek(replace(case.failure, fingerprint=fingerprint, written=written[native]))
     return replace(case, failure=runner.prepared.case.failure)
-
-
-def begins_at(runner: ProbeRunner, case: Case) -> tuple[tuple[str, ...], ...]:
-    """Return hints for the search: ops that make the graph's results wrong, else ops whose value differs from eager's.
-
-    Wrong values that the graph's results do not depend on are no hints, nor differences of later candidates."""
-    suspects = wrong_values(runner, case)
-    runner.causes = causes = find_causes(runner, case, suspects)
-    runner.prepared.innocent = causes.innocent
-    aspects = set(case.failure.fingerprint.aspects)
-    dtypes = _wrong_dtypes(case)
-
-    def shown(group: Sequence[str]) -> int:
-        """Return how many aspects of the failure the ops show."""
-        return len(aspects.intersection(each.aspect.value for name in group for each in suspects.get(name, ())))
-
-    def is_computed_otherwise(name: str) -> tuple[bool, bool]:
-        """Tell ops that are only computed in another way: they do not make the whole result wrong."""
-        return not shows(case, suspects[name]), bool(dtypes) and _kind_of_dtype(case, name) not in dtypes
-
-    guilty = sorted(causes.guilty, key=shown, reverse=True)
-    known = {name for group in guilty for name in group} | causes.innocent
-    rest = sorted((name for name in suspects if name not in known), key=is_computed_otherwise)
-    return (*guilty, *((name,) for name in rest))[:_MAX_HINTS]
-
-
-def _wrong_dtypes(case: Case) -> set[str]:
-    """Return the kinds of dtypes of the outputs that show the sought aspect."""
-    outputs = list(case.graph.output.refs())
-    places = [d.where for d in case.failure.differences if d.aspect.value == case.failure.fingerprint.message]
-    return {_kind_of_dtype(case, name) for i, name in enumerate(outputs) if f"output {i}" in places}
-
-
-def _kind_of_dtype(case: Case, name: str) -> str:
-    value = case.graph.node(name).value
-    dtype = value.dtype if isinstance(value, TensorMeta) else ""
-    return next((kind for kind in ("bool", "float", "complex") if kind in dtype), "int")
 
 
 def _with_concrete_sizes(runner: ProbeRunner, case: Case) -> Case:

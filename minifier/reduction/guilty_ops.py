@@ -178,11 +178,12 @@ def _writers(graph: Graph, name: str) -> list[str]:
     return [node.name for node in graph.ops if storage in written_storages(graph, node)]
 
 
-def find_causes(runner: ProbeRunner, case: Case, suspects: Collection[str]) -> Causes:
-    """Find the suspects that make the graph's results wrong: eager's values in their places make the results right.
+def find_causes(runner: ProbeRunner, case: Case) -> Causes:
+    """Find the ops that make the graph's results wrong: eager's values in their places make the results right.
 
     Of an op and the ops that read its value, the op itself is guilty. Takes about log2(n) runs for each guilty op. If a
     run fails, nothing is known."""
+    suspects = wrong_values(runner, case)
     guilty = _guilty(runner, case, [group for group in atoms(case.graph) if not set(group).isdisjoint(suspects)])
     if not guilty:
         return Causes()
@@ -326,32 +327,30 @@ def _last_op(case: Case, group: Atom) -> Node:
 def charge(runner: ProbeRunner, case: Case, reduced: Case) -> Charge:
     """Test whether the ops of a reduced graph make the results of the whole graph wrong.
 
-    Takes one run of the whole graph, unless the guilty ops are known, and all of them are left. If they are not known,
-    and the reduced graph's are not all, takes another run with eager's values for all ops of their kinds."""
+    Takes one run of the whole graph where they do. Where they do not, takes another with eager's values for all ops of
+    their kinds, and then as many as the search for the guilty ops takes.
+    """
     if case.measure.predicate:  # it judges the results of the whole graph, in their order
         return Charge(Guilt.UNTESTED)
-    causes = runner.causes
     kept = {node.name for node in reduced.graph.ops}
     own = [group for group in atoms(case.graph) if not kept.isdisjoint(group)]
-    others = tuple(_said(_last_op(case, group), reduced) for group in causes.guilty if group not in own)
-    if causes.known and not others:
-        return Charge(Guilt.PROVED)
-    right = is_right(runner, case, own)
-    if right:
-        return Charge(Guilt.PROVED)
-    targets = {_last_op(case, group).target for group in own}
-    if causes.known and set(own).isdisjoint(causes.guilty):
+    if not runner.causes.known:
+        right = is_right(runner, case, own)
+        if right is not False:
+            return Charge(Guilt.PROVED if right else Guilt.UNTESTED)
+        targets = {_last_op(case, group).target for group in own}
+        of_a_kind = [group for group in atoms(case.graph) if group in own or _last_op(case, group).target in targets]
+        if len(of_a_kind) > len(own) and is_right(runner, case, of_a_kind):
+            rest = (_said(_last_op(case, group), reduced) for group in of_a_kind if group not in own)
+            return Charge(Guilt.REPEATED, tuple(rest))
+        runner.causes = find_causes(runner, case)
+    guilty = runner.causes.guilty
+    others = tuple(_said(_last_op(case, group), reduced) for group in guilty if group not in own)
+    if not runner.causes.known:
+        return Charge(Guilt.DOUBTFUL)
+    if set(own).isdisjoint(guilty):
         return Charge(Guilt.NONE, others)
-    if causes.known:
-        is_repeated = targets.issuperset(_last_op(case, group).target for group in causes.guilty)
-        return Charge(Guilt.REPEATED if is_repeated else Guilt.SHARED, others)
-    if right is None:
-        return Charge(Guilt.UNTESTED)
-    of_a_kind = [group for group in atoms(case.graph) if group in own or _last_op(case, group).target in targets]
-    if len(of_a_kind) > len(own) and is_right(runner, case, of_a_kind):
-        rest = (_said(_last_op(case, group), reduced) for group in of_a_kind if group not in own)
-        return Charge(Guilt.REPEATED, tuple(rest))
-    return Charge(Guilt.DOUBTFUL)
+    return Charge(Guilt.SHARED if others else Guilt.PROVED, others)
 
 
 def at_guilty_ops(
@@ -362,7 +361,7 @@ def at_guilty_ops(
     for _ in range(_MAX_SEARCHES):
         if charged.guilt is not Guilt.NONE:
             break
-        runner.prepared.innocent |= _names(reduced)
+        runner.prepared.innocent |= _names(reduced) | runner.causes.innocent
         reduced, result = reduce_ops(runner, case, budget)
         charged = charge(runner, case, reduced)
     return _with_all_results(runner, case, budget, reduced, result, charged)

@@ -14,7 +14,6 @@ from minifier.data.case.ops import atoms, with_ops
 from minifier.data.failure import Stage
 from minifier.reduction.check import check
 from minifier.reduction.guilty_ops import Charge, Guilt, at_guilty_ops, charge, with_eagers_values
-from minifier.reduction.probe_runner import Causes
 from minifier.search import Budget, Ending, Result
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import make_inputs
@@ -120,30 +119,22 @@ def test_other_guilty_ops_are_named_by_their_function_and_place(checked, distort
     assert charge.others == (f"relu in test_guilty_ops.py:{line}",)
 
 
-def test_the_same_op_of_the_same_line_is_another_call(checked, distorted):
-    def fn(x):
-        low, high = [torch.relu(x.sin() * k) for k in (1, 2)]
-        return low + high
-
-    lab, case = checked(distorted(fn, "relu"))
-    first, second = [node.name for node in case.graph.ops if node.short_target == "relu"]
-    lab.causes = Causes(known=True, guilty=((first,), (second,)))
-    found = charge(lab, case, with_ops(case, [second]))
-    assert found.guilt is Guilt.REPEATED and found.others[0].startswith("another call of relu in test_guilty_ops.py:")
-
-
-@pytest.mark.parametrize(("what", "guilt"), [("relu", Guilt.REPEATED), ("relu exp", Guilt.DOUBTFUL)])
-def test_where_guilty_ops_are_not_known_others_of_the_same_kind_are_tried(checked, distorted, what, guilt):
+@pytest.mark.parametrize(
+    ("what", "guilt", "others"),
+    [("relu", Guilt.REPEATED, ["another call of relu"]), ("relu exp", Guilt.SHARED, ["another call of relu", "exp"])],
+)
+def test_other_calls_of_the_same_kind_are_tried_before_all_guilty_ops_are_sought(
+    checked, distorted, what, guilt, others
+):
     def fn(x):
         low, high = [torch.relu(x.sin() * k) for k in (1, 2)]
         return low + high + x.exp()
 
     lab, case = checked(distorted(fn, what))
-    lab.causes = Causes(known=False)
     _, second = [node.name for node in case.graph.ops if node.short_target == "relu"]
     found = charge(lab, case, with_ops(case, [second]))
-    assert found.guilt is guilt
-    assert [other.startswith("another call of relu") for other in found.others] == [True] * (guilt is Guilt.REPEATED)
+    assert found.guilt is guilt and lab.causes.known == (guilt is Guilt.SHARED)
+    assert [other.partition(" in test_guilty_ops.py:")[0] for other in found.others] == others
 
 
 def test_guilty_ops_of_one_name_are_counted():
@@ -165,27 +156,14 @@ def test_a_result_of_another_dtype_is_not_at_fault_for_its_values(reduce, distor
     assert targets(done.case) == ["relu"] and done.summary.guilt == Guilt.PROVED.value
 
 
-def test_of_guilty_ops_the_one_comes_first_that_shows_all_aspects(checked, distorted):
-    """As where bytes are computed with a sign."""
-
-    def fn(x):
-        image = (x * 255).to(torch.uint8)
-        return torch.relu(x) * 2, torch.bitwise_xor(image, 255)
-
-    case = distorted(fn, "relu bitwise_xor>int8")
-    assert {"dtype", "values"} <= set(case.failure.fingerprint.aspects)
-    _, case = checked(case)
-    assert [case.graph.node(name).short_target for (name,) in case.failure.hints][:2] == ["bitwise_xor", "relu"]
-
-
-def test_all_guilty_ops_are_known(checked, distorted):
+def test_all_guilty_ops_are_known_where_those_left_are_not_all(checked, distorted):
     case = distorted(lambda x: torch.relu(x.sin()) + torch.tanh(harmless(x)), "gt relu tanh")
     lab, case = checked(case)
-    assert list(lab.causes.guilty) == [("relu",), ("tanh",)]
-    assert [case.graph.node(name).short_target for name in lab.causes.innocent] == ["gt"]
-    assert charged(lab, case, "relu", "tanh").guilt is Guilt.PROVED
+    assert charged(lab, case, "relu", "tanh").guilt is Guilt.PROVED and not lab.causes.known
     of_one = charged(lab, case, "relu")
     assert of_one.guilt is Guilt.SHARED and of_one.others[0].startswith("tanh in ")
+    assert list(lab.causes.guilty) == [("relu",), ("tanh",)]
+    assert [case.graph.node(name).short_target for name in lab.causes.innocent] == ["gt"]
     assert charged(lab, case, "gt").guilt is Guilt.NONE
 
 
@@ -206,7 +184,7 @@ def test_an_op_called_innocent_is_left_alone_if_it_fails_alone(checked, distorte
 
     lab, case = checked(distorted(fn, "log1p"))
     log1p, exp, *_ = (node.name for node in case.graph.ops)
-    lab.causes, lab.prepared.innocent = Causes(), frozenset({log1p})
+    lab.prepared.innocent = frozenset({log1p})
     proved = Result(frozenset({0, 1}), Ending.PROVED, 0, 0, ())
     reduced, result, _ = at_guilty_ops(lab, case, Budget(), with_ops(case, [log1p, exp]), proved)
     assert targets(reduced) == ["log1p"] and result.one_minimal

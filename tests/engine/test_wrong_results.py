@@ -1,7 +1,5 @@
-"""Wrong results: where they begin, which ops are wrong alone, and the reduction of one, with a backend that is off by
+"""Wrong results: which ops are wrong alone, and the reduction of one, with a backend that is off by
 one in an op and is called in this process."""
-
-from dataclasses import replace
 
 import pytest
 import torch
@@ -11,8 +9,8 @@ from fake_prober import breaks, differs, differs_by, has, has_node, targets, whe
 
 from minifier.data.case.ops import with_ops
 from minifier.data.failure import Aspect, Difference, Stage
-from minifier.reduction.check import begins_at, check
-from minifier.reduction.guilty_ops import find_wrong_ops
+from minifier.reduction.check import check
+from minifier.reduction.guilty_ops import charge, find_wrong_ops
 
 
 def fn(x, y):
@@ -31,31 +29,11 @@ def wrong(folder):
     return lambda op: refused_case(graph, op, function="off_by_one", stage=Stage.COMPARE)
 
 
-@pytest.mark.parametrize("op", ["cos", "tanh"])
-def test_the_first_wrong_value_is_a_hint(make_lab, wrong, op):
-    case = wrong(op)
-    lab, _ = make_lab(case, lambda case: differs())
-    hints = begins_at(lab, case)
-    (first, *rest) = [name for (name,) in hints]
-    assert case.graph.node(first).short_target == op and len(rest) <= 2
-    assert all(case.graph.index[name] > case.graph.index[first] for name in rest)
-
-
-def test_nothing_is_guessed_where_the_job_dies(make_lab, wrong):
+def test_nothing_is_said_where_the_job_dies(make_lab, wrong):
     case = wrong("tanh")
     lab, _ = make_lab(case, lambda case: differs())
     lab.run_jobs = lambda jobs, limits, scratch: [breaks() for _ in jobs]
-    assert begins_at(lab, case) == () and find_wrong_ops(lab, case, case, 5.0) == ()
-
-
-def test_the_hint_is_asked_for_in_the_check_unless_there_is_one(make_lab, wrong):
-    case = wrong("tanh")
-    lab, _ = make_lab(case, OF_ANY_OP)
-    checked = check(lab)
-    assert checked.graph.node(checked.failure.hints[0][0]).short_target == "tanh"
-    known = replace(case, failure=replace(case.failure, hints=(("cos",),)))
-    lab, _ = make_lab(known, OF_ANY_OP)
-    assert check(lab).failure.hints == (("cos",),)
+    assert find_wrong_ops(lab, case, case, 5.0) == () and not charge(lab, case, case).others
 
 
 def test_an_op_that_is_wrong_alone_is_told(make_lab, wrong):
