@@ -145,3 +145,40 @@ def test_applications_are_left_out(forked):
         [("lowerings", "sin"), ("lowerings", "cos"), ("joint_graph_passes", "")],
         [False, True, False],
     )
+
+
+def test_a_graph_whose_code_is_written_is_known_before_the_code_is_compiled(forked, tmp_path):
+    class Written(BaseException):
+        pass
+
+    def stop():
+        raise Written
+
+    def work():
+        private.tame_inductor()
+        private.observe_loading(stop)
+
+        def compiled():
+            with pytest.raises(Written):
+                torch.compile(lambda x: x.relu().exp())(torch.ones(64))
+
+        return compiled_in(tmp_path, compiled)[1]
+
+    assert not {name for name in forked(work, 200) if name.endswith(".so")} - libraries(tmp_path)
+
+
+FRAMES = '  File "compile_fx.py", line 1, in {}\n    ...\n'
+
+
+@pytest.mark.parametrize(
+    ("functions", "ahead"),
+    [
+        (["codegen_and_compile", "run", "call_function"], True),
+        (["_recursive_joint_graph_passes", "apply"], True),
+        (["codegen_and_compile", "compile_to_module", "_compile_to_module_lines", "exec"], False),
+        (["aot_dispatch_autograd", "post_compile"], False),
+    ],
+)
+def test_a_failure_ahead_of_the_code_is_told_by_its_frames(functions, ahead):
+    traceback = "".join(map(FRAMES.format, functions)) + "RuntimeError: it"
+    assert private.raised_ahead_of_loading(traceback) is ahead

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+import time
+from dataclasses import dataclass, field, replace
 
 from minifier.data.failure.kinds import Tolerance
 
 _TIMES_THE_SCRIPT, _MORE_SECONDS = 10, 180.0  # that a reduction may take without a budget of the user's
+_REDUCTION_SHARE = 0.7  # of the seconds that are left to the whole run: the repro is verified and explained after it
+_LEAST_SECONDS = 15.0  # for a reduction that begins near the end of a run
 _FLAKY_SHARE = 0.5  # of the seconds that a reduction may take
 
 
@@ -21,7 +25,8 @@ class Settings:
     whose constants look like secrets (None: the user is asked). `level` is auto, or source to reduce the script itself
     at once. `cluster` is the address of a Ray cluster for the probes, or local. With `silent_fallbacks`, a logged
     fallback of a backend, to eager or to another backend, is a failure. `explain` is whether a verified repro is asked
-    what of the compiler is at fault.
+    what of the compiler is at fault. `deadline` is when the whole run ends, a reading of `time.monotonic()` (None:
+    it is not known how long the script takes).
     """
 
     match: str | None = None
@@ -42,13 +47,31 @@ class Settings:
     cluster: str | None = None
     silent_fallbacks: bool = False
     explain: bool = True
+    deadline: float | None = None
 
     def seconds_for(self, script: float) -> float:
         """Return the seconds that a reduction may take: the user's budget, or what the script takes ten times, and 180.
 
-        `script` is in seconds.
+        No more than a share of what is left to the whole run. `script` is in seconds.
         """
-        return _TIMES_THE_SCRIPT * script + _MORE_SECONDS if self.budget is None else self.budget
+        seconds = _TIMES_THE_SCRIPT * script + _MORE_SECONDS if self.budget is None else self.budget
+        return min(seconds, max(_LEAST_SECONDS, _REDUCTION_SHARE * self.seconds_left))
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds until the deadline, at least 0."""
+        return math.inf if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def for_run(self, script: float, begun: float) -> Settings:
+        """Return the settings with the deadline of a run that began at `begun`, a reading of `time.monotonic()`.
+
+        It is when the script's seconds have passed ten times, and 180 more. A budget of the user's is for the reduction
+        alone: the rest of the run gets its share beside it.
+        """
+        seconds = _TIMES_THE_SCRIPT * script + _MORE_SECONDS
+        if self.budget is not None:
+            seconds = max(seconds, time.monotonic() - begun + self.budget / _REDUCTION_SHARE)
+        return replace(self, deadline=begun + seconds)
 
     def flaky_seconds_for(self, script: float) -> float:
         """Return the seconds that repetitions of a flaky failure's probes, or its reduction as a second one, may take.

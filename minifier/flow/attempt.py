@@ -53,6 +53,10 @@ class Run:
     with_threads: set[str] = field(default_factory=set)
     interrupted: Event = field(default_factory=Event)
 
+    def in_time(self, script: float) -> Run:
+        """Return the run with its deadline, which is known once the script has run, for so many seconds."""
+        return replace(self, settings=self.settings.for_run(script, self.ui.begun))
+
     def interrupt(self, message: str) -> None:
         """Take note of Ctrl-C, and say what follows."""
         self.interrupted.set()

@@ -29,6 +29,7 @@ from minifier.repro.report.outcome import Outcome
 from minifier.repro.report.write_reports import read_finished, write_reports
 
 _MIN_SECONDS = 20.0  # for an explanation, however short the reduction was
+_MAX_SHARE = 0.5  # of the reduction's seconds, for an explanation
 _MAX_WORKAROUNDS = 2  # that are verified: each takes a fresh interpreter
 _MAX_CLASSES = 2  # that are excluded from compilation, one after the other: each takes a run of the script
 
@@ -59,8 +60,8 @@ def _can_be_explained(result: ReproResult | None) -> bool:
 def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -> Summary:
     """Return the summary with what further probes of the minimal Case tell of the failure; Ctrl-C ends these probes.
 
-    They take up to `seconds`, by default as long as the reduction took, and at least `_MIN_SECONDS`. What the summary
-    has already stays where they tell nothing of it.
+    They take up to `seconds`, by default half of what the reduction took, and at least `_MIN_SECONDS`, as far as the
+    time of the run goes. What the summary has already stays where they tell nothing of it.
     """
     result, run, folder = attempt.repro_result, attempt.run, attempt.folder
     if not summary.artifacts:  # of an earlier run in this folder
@@ -71,7 +72,10 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
     case = result.case
     # What comes after a control that fails is not at fault.
     asked = with_control(case, summary.failing_control) if summary.failing_control else case
-    seconds = seconds or max(_MIN_SECONDS, summary.seconds)
+    left = run.settings.seconds_left
+    seconds = min(seconds or max(_MIN_SECONDS, _MAX_SHARE * summary.seconds), left)
+    if not seconds:
+        return summary
     try:
         with folder.scratch("dumped") as dumped:
             explanation = with_threads(
@@ -107,7 +111,8 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
     tried += [Change("", setting_statement(each), with_setting(case, each)) for each in explanation.avoiding]
     with contextlib.suppress(KeyboardInterrupt):
         for change in tried:
-            if run.interrupted.is_set() or len(summary.workarounds) == _MAX_WORKAROUNDS:
+            is_enough = len(summary.workarounds) == _MAX_WORKAROUNDS or not run.settings.seconds_left
+            if run.interrupted.is_set() or is_enough:
                 break
             if not _passes(attempt, change.case, result.repro):
                 continue

@@ -87,7 +87,7 @@ def reduce_from_premises(attempt: Attempt) -> Attempt:
         for premise in left:
             ui.detail(f"starting point: {premise.name}")
     probes: dict[str, int] = {}
-    while left:
+    while left and attempt.run.settings.seconds_left:
         cases = (premise.change(attempt.case) for premise in left)  # made in the child
         shown = find_first_shown(attempt, cases, len(left))
         probes = add_probes(probes, shown.probes)

@@ -33,6 +33,7 @@ from minifier.repro.verify import RUNS, Conditions, Verification, verify
 from minifier.search import fewest
 
 _MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
+_MIN_SECONDS = 60.0  # for a script
 _MAX_VARIABLES = 4  # that a failure may depend on
 # Stands for eager where a script calls the compiler of a backend: this backend's compilers return the graph.
 EAGER_COMPILERS = replace(EAGER, name="aot_eager_default_partitioner", expression='"aot_eager_default_partitioner"')
@@ -70,6 +71,9 @@ class ReproSearch:
         tried: set[str] = set()
         shown: list[tuple[Repro, Failure | None, bool]] = []
         for template, variant in self.forms or forms_for(case):
+            if last is not None and not self.settings.seconds_left:
+                reasons["the time of the run is used up"] = None
+                break
             before = [(r.variant, failure, of_eager) for r, failure, of_eager in shown if r.template is template]
             if compares and not all(is_worth_trying(variant, *earlier) for earlier in before):
                 continue
@@ -244,7 +248,8 @@ def _at_once(case: Case, memory: int | None, runs: int) -> int:
 
 def search_for(attempt: Attempt, case: Case) -> ReproSearch:
     """Return the search for a repro of this Case, which the attempt was reduced to."""
-    run, seconds = attempt.run, max(60.0, 10 * attempt.case.script.seconds)
+    run, seconds = attempt.run, max(_MIN_SECONDS, 10 * attempt.case.script.seconds)
+    seconds = max(_MIN_SECONDS, min(seconds, run.settings.seconds_left))
     folder = attempt.folder.path
     return ReproSearch(case, folder, seconds, run.settings, run.ui, run.interpreters, going_on=run.going_on)
 

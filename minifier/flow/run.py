@@ -188,7 +188,8 @@ def minify_case(source: Path, run: Run, out: Path | None = None) -> Outcome:
 
 def _minify(attempt: Attempt) -> Outcome:
     """Reduce the Case, write and verify a repro, report."""
-    run = attempt.run
+    run = attempt.run.in_time(max(attempt.case.script.seconds, attempt.capture_seconds))
+    attempt = replace(attempt, run=run)
     if attempt.error is None:
         with stopped_if_interrupted(attempt, "interrupted during the reduction"):
             attempt = reduced(attempt)

@@ -63,7 +63,7 @@ def minify_script(found: FoundFailures, folder: RunFolder, run: Run, before: str
 
     `before` comes ahead of the reason for no repro. The script is kept as unverified.py then.
     """
-    folder, captured = _begun(found, folder, run), found.captured
+    folder, captured, run = _begun(found, folder, run), found.captured, run.in_time(found.captured.seconds)
     try:
         with contextlib.closing(EnvironmentCollector()) as collector:
             attempt, reason = None, "minify failed as it reduced the script"
@@ -85,7 +85,7 @@ def minify_failing_source(found: FoundFailures, folder: RunFolder, run: Run) -> 
 
     Raises NoRepro, or NothingToReduce, if the script shows no failure where it is reduced, or fails in eager mode too.
     """
-    folder, captured = _begun(found, folder, run), found.captured
+    folder, captured, run = _begun(found, folder, run), found.captured, run.in_time(found.captured.seconds)
     try:
         with contextlib.closing(EnvironmentCollector()) as collector:
             attempt = reduce_to_script(found.program, folder, run, _named_backend(captured), captured=captured)

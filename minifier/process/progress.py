@@ -228,13 +228,13 @@ class PhaseClock(Ui):
     def restart(self) -> None:
         """Begin anew, at no second of any phase."""
         self._phase: Phase | None = None
-        self._begun = self._since = self._now()
+        self.begun = self._since = self._now()
         self._seconds: dict[str, float] = {}
 
     @property
     def total(self) -> float:
         """Return the seconds since the beginning."""
-        return self._now() - self._begun
+        return self._now() - self.begun
 
     def seconds(self) -> dict[str, float]:
         """Return the seconds of each phase so far, by name; the time before the first phase belongs to that phase."""

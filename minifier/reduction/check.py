@@ -293,7 +293,14 @@ def first_shown(
         sys.path[:] = path  # which the Case before has changed
         prepared = prepare_case(case, imports_in_child=True)
         runner = ProbeRunner(
-            prepared, work, settings.match, settings.match_log, settings.timeout, settings.memory, grows=False
+            prepared,
+            work,
+            settings.match,
+            settings.match_log,
+            settings.timeout,
+            settings.memory,
+            grows=False,
+            deadline=settings.deadline,
         )
         if elsewhere is not None:
             runner.prober = elsewhere(case, prepared, runner.scratch)

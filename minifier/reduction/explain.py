@@ -190,13 +190,28 @@ class _TimeIsUp(Exception):
     pass
 
 
+@dataclass(frozen=True, slots=True)
+class _LeftOut:
+    """The applications of a part that a probe leaves out, by number from 1; `which` in words."""
+
+    part: str
+    numbers: range
+    which: str
+
+    @property
+    def change(self) -> str:
+        """Return `without the decompositions`."""
+        return f"{self.which} {_PARTS[self.part]}"
+
+
 class _LimitedProber(LocalProber):
-    """Probes Cases without some applications of a part, by number; keeps the names of what was applied, by part.
+    """Probes Cases, the first of them without the applications `left_out`, one for each; keeps the names of what the
+    first applied, by part.
 
     The graphs that AOTAutograd's compilers get are written into `dumps`, unless it is None.
     """
 
-    part, left_out = "", range(0)
+    left_out: Sequence[_LeftOut] = ()
     dumps: Path | None = None
 
     def __init__(self, prepared: PreparedCase, scratch: Path) -> None:
@@ -218,13 +233,13 @@ class _LimitedProber(LocalProber):
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         """Return how each candidate ended; stages after `until` may be left out."""
 
-        def job(case: Case) -> dict[str, Any]:
+        def job(case: Case, left_out: _LeftOut | None) -> dict[str, Any]:
             numbers, counts = itertools.count(), Counter[str]()
 
             def is_left_out(part: str, name: str) -> bool:
                 tell(**{f"{_APPLIED}{next(numbers)}": (part, name)})
                 counts[part] += 1
-                return part == self.part and counts[part] in self.left_out
+                return left_out is not None and part == left_out.part and counts[part] in left_out.numbers
 
             def compiled(
                 _token: None, part: str, gm: torch.fx.GraphModule, _inputs: Any, call: functools.partial[Any]
@@ -242,7 +257,7 @@ class _LimitedProber(LocalProber):
             choose_partitions(is_left_out)
             return evaluate(self._prepared_for(case), case, until)
 
-        jobs = [functools.partial(job, case) for case in cases]
+        jobs = [functools.partial(job, *each) for each in itertools.zip_longest(cases, self.left_out[: len(cases)])]
         ended = run_again_if_killed(jobs, limits, self.scratch)
         applied = defaultdict(list)
         for key, names in ended[0].told.items():
@@ -264,7 +279,14 @@ class _Explainer:
         self.case, self.deadline, self.artifacts, self.show = prepared.case, deadline, artifacts, show
         self.folder = Path(tempfile.mkdtemp(prefix="minify-"))
         self.runner = ProbeRunner(
-            prepared, self.folder, settings.match, settings.match_log, settings.timeout, settings.memory, grows=False
+            prepared,
+            self.folder,
+            settings.match,
+            settings.match_log,
+            settings.timeout,
+            settings.memory,
+            grows=False,
+            deadline=deadline,
         )
         self.runner.prober = self.prober = _LimitedProber(prepared, self.runner.scratch)
         self.answers: list[tuple[str, str]] = []
@@ -285,10 +307,15 @@ class _Explainer:
             if verdict is Verdict.SAME and applied:
                 has_inductor = bool(set(applied) - _NOT_OF_INDUCTOR)
                 artifacts = self._dumped(has_inductor)
-                found = (self._first_at_fault(part, applied[part]) for part in _PARTS if part in applied)
-                at_fault = next(filter(None, found), None)
+                parts = [part for part in _PARTS if part in applied]
+                whole = self._answers_without(parts)
+                first = next((part for part in parts if whole.get(part) is Verdict.PASS), None)
+                at_fault = self._first_at_fault(first, applied[first]) if first is not None else None
                 for setting in self._avoiding(at_fault) if has_inductor else ():
                     avoiding.append(setting)
+                if at_fault is None and not avoiding:
+                    needed = (part for part in parts if whole.get(part) is Verdict.OTHER and len(applied[part]) > 1)
+                    at_fault = next(filter(None, (self._alone(part, applied[part]) for part in needed)), None)
         except (_TimeIsUp, KeyboardInterrupt):
             pass  # the answers so far stand
         finally:
@@ -334,36 +361,55 @@ class _Explainer:
             (self.artifacts / name).write_text(text, encoding="utf-8")
         return tuple(texts)
 
-    def _without(self, part: str, left_out: range, which: str) -> Verdict:
-        """Probe the Case without the applications of a part that have these numbers, `which` in words."""
-        self.prober.part, self.prober.left_out = part, left_out
+    def _without(self, *left_out: _LeftOut) -> list[Verdict]:
+        """Probe the Case without each of these applications, at once."""
+        self.prober.left_out = left_out
         try:
-            (verdict,) = self._asked([f"{which} {_PARTS[part]}"], [self.case])
-            return verdict
+            return self._asked([each.change for each in left_out], [self.case] * len(left_out))
         finally:
-            self.prober.part = ""
+            self.prober.left_out = ()
 
-    def _first_at_fault(self, part: str, names: Sequence[str]) -> _Application | None:
-        """Return the application of a part with which the Case fails, if it passes without the part.
+    @property
+    def _at_once(self) -> int:
+        return max(1, min(cores(), 2)) if self.case.is_on_host else 1
 
-        Where it fails in another way without several applications, some of them are needed: then each is left out
-        alone. The one with which the Case passes is at fault, also if it does not pass without the part.
+    def _answers_without(self, parts: Sequence[str]) -> dict[str, Verdict]:
+        """Return the answer without each part, in their order, up to the first without which the Case passes."""
+        answers: dict[str, Verdict] = {}
+        for start in range(0, len(parts), self._at_once):
+            batch = parts[start : start + self._at_once]
+            left_out = (_LeftOut(part, range(1, sys.maxsize), "without") for part in batch)
+            answers |= zip(batch, self._without(*left_out), strict=True)
+            if Verdict.PASS in answers.values():
+                break
+        return answers
+
+    def _first_at_fault(self, part: str, names: Sequence[str]) -> _Application:
+        """Return the application with which the Case fails of a part without which it passes, found by bisection.
+
+        Where it fails in another way without some, these are needed: then each is left out alone.
         """
-        passing, total = 0, len(names)
-        failing, whole = total, self._without(part, range(1, sys.maxsize), "without")
-        verdict = whole
-        while whole is Verdict.PASS and verdict in (Verdict.PASS, Verdict.SAME) and failing - passing > 1:
+        passing, failing, total = 0, len(names), len(names)
+        while failing - passing > 1:
             middle = (passing + failing) // 2
-            verdict = self._without(part, range(middle + 1, sys.maxsize), f"only the first {middle} of {total} of")
+            which = f"only the first {middle} of {total} of"
+            (verdict,) = self._without(_LeftOut(part, range(middle + 1, sys.maxsize), which))
+            if verdict not in (Verdict.PASS, Verdict.SAME):
+                return self._alone(part, names) or _Application(part, 1, 1, "")
             passing, failing = (middle, failing) if verdict is Verdict.PASS else (passing, middle)
-        for number, name in enumerate(names, 1) if verdict is Verdict.OTHER and total > 1 else ():
-            which = f"without {name}, number {number} of {total} of"
-            if self._without(part, range(number, number + 1), which) is Verdict.PASS:
-                return _Application(part, number, total, name, alone=True)
-        if whole is not Verdict.PASS:
-            return None
-        is_found = verdict in (Verdict.PASS, Verdict.SAME)
-        return _Application(part, failing, total, names[failing - 1]) if is_found else _Application(part, 1, 1, "")
+        return _Application(part, failing, total, names[failing - 1])
+
+    def _alone(self, part: str, names: Sequence[str]) -> _Application | None:
+        """Return the first application that is at fault alone: the Case passes without it."""
+        total = len(names)
+        for start in range(0, total, self._at_once):
+            numbers = range(start + 1, min(start + self._at_once, total) + 1)
+            which = [f"without {names[number - 1]}, number {number} of {total} of" for number in numbers]
+            left_out = (_LeftOut(part, range(n, n + 1), words) for n, words in zip(numbers, which, strict=True))
+            for number, verdict in zip(numbers, self._without(*left_out), strict=True):
+                if verdict is Verdict.PASS:
+                    return _Application(part, number, total, names[number - 1], alone=True)
+        return None
 
     def _avoiding(self, at_fault: _Application | None) -> Iterator[Setting]:
         """Yield the settings with which the Case passes, that of the pass at fault first."""
@@ -372,9 +418,8 @@ class _Explainer:
         known = [(place, value) for place, value in (*named, *table) if has_config(*place)]
         now = config_values() | {(module, key): value for module, key, value in self.case.state.config}
         settings = [(*place, value) for place, value in known if now[place] != value]
-        at_once = max(1, min(cores(), 2)) if self.case.is_on_host else 1
-        for start in range(0, len(settings), at_once):
-            batch = settings[start : start + at_once]
+        for start in range(0, len(settings), self._at_once):
+            batch = settings[start : start + self._at_once]
             cases = [with_setting(self.case, each) for each in batch]
             verdicts = self._asked(list(map(setting_statement, batch)), cases)
             yield from (each for each, verdict in zip(batch, verdicts, strict=True) if verdict is Verdict.PASS)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import tempfile
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +37,9 @@ from minifier.reduction.probe.verdicts import Judged, LocalProber, Prober, judge
 from minifier.search import SearchPhase
 
 MAX_TIMEOUT_SECONDS = 300.0
+_MIN_FIRST_SECONDS = 60.0  # for the first probes, from which the timeout is calibrated
+_FIRST_FACTOR = 3  # times the script's seconds, for the same
+_LAST_SECONDS = 10.0  # for a probe after the deadline
 _MIN_SLOW = 2  # candidates that run out of time before they get more; one may hang
 _MAX_VAIN_SECONDS = 300.0  # of repetitions that gave no answer either: these candidates hang
 
@@ -105,12 +109,12 @@ class ProbeRunner:
     `part` is the pass, within the phase, that is running. `verdicts` are those of each pass, else of each phase.
     `rate` is the fraction of runs that show the failure; a probe is repeated up to `repeats` times. A candidate counts
     as failing only if as many further probes as `confirmations` fail too. All repetitions of a flaky failure's probes
-    may take `flaky_seconds`. `unrecorded` counts values that were too large to keep. `grows`: probes that run out of
-    time raise the timeout. `sighted` has the failure that each candidate
-    last showed, by the candidate's key. `causes` are the ops that
-    make a result wrong. `best` is the smallest Case that was seen to fail. `untold` counts, for each proof, the
-    candidates that do not tell whether the failure is gone. `left_out` has the steps that an error of this tool ended,
-    each with its traceback.
+    may take `flaky_seconds`. After the `deadline`, a reading of `time.monotonic()`, a probe has little time.
+    `unrecorded` counts values that were too large to keep. `grows`: probes that run out of time raise the timeout.
+    `sighted` has the failure that each candidate last showed, by the candidate's key. `causes` are the ops that make a
+    result wrong, once they are sought. `best` is the smallest Case that was seen to fail. `untold` counts, for each
+    proof, the candidates that do not tell whether the failure is gone. `left_out` has the steps that an error of this
+    tool ended, each with its traceback.
     """
 
     prepared: PreparedCase
@@ -136,6 +140,7 @@ class ProbeRunner:
     repeats: int = 1
     confirmations: int = 0
     flaky_seconds: float = math.inf
+    deadline: float | None = None
     doubtful: bool = False
     may_spread: bool = False
     unrecorded: int = 0
@@ -155,7 +160,8 @@ class ProbeRunner:
     def __post_init__(self) -> None:
         case = self.prepared.case
         self.sought = case.failure.fingerprint
-        self.limits = Limits(self.timeout or MAX_TIMEOUT_SECONDS, self.memory)
+        first = max(_MIN_FIRST_SECONDS, _FIRST_FACTOR * case.script.seconds)
+        self.limits = Limits(self.timeout or min(first, MAX_TIMEOUT_SECONDS), self.memory)
         self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
         mode = [self.match, self.match_log, self.prepared.imports_in_child]
         tensors = digest_of_file(case.tensors) if case.tensors is not None else ""
@@ -283,24 +289,30 @@ class ProbeRunner:
     def _judged(self, cases: Sequence[Case]) -> list[Judged]:
         prober = self.prober = self.prober or LocalProber(self.prepared, self.scratch)
         built = [self.build(case) for case in cases]
-        ended = prober.probe(built, self._last_stage, self.limits)
+        ended = prober.probe(built, self._last_stage, self._limits_now)
         self.workers = prober.slots or self.workers
         judged = []
         for case, candidate, first_end in zip(cases, built, ended, strict=True):
             tries, end = 1, first_end
             while self._may_answer_alone(end, self._judge(case, end), tries, len(cases)):
-                tries, (end,) = tries + 1, prober.probe([candidate], self._last_stage, self.limits)
+                tries, (end,) = tries + 1, prober.probe([candidate], self._last_stage, self._limits_now)
             judged.append(self._judge(case, end))
         if self.timeout is not None or not self.grows:
             return judged
 
         def repeat(place: int, seconds: float) -> Judged:
             self.allow(seconds)
-            (end,) = prober.probe([built[place]], self._last_stage, self.limits)
+            (end,) = prober.probe([built[place]], self._last_stage, self._limits_now)
             return self._judge(cases[place], end)
 
         self.allow(self._growth.give_more(judged, self.limits.seconds, repeat))
         return judged
+
+    @property
+    def _limits_now(self) -> Limits:
+        """The limits of a probe that begins now: it ends soon after the deadline."""
+        left = math.inf if self.deadline is None else self.deadline - time.monotonic()
+        return replace(self.limits, seconds=min(self.limits.seconds, max(left, _LAST_SECONDS)))
 
     def _judge(self, case: Case, end: ChildEnd) -> Judged:
         return judge(end, self.sought, case.graph.free_names, self.match, self.match_log, self.prepared.case.failure)

@@ -118,7 +118,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     known = _known(runner)
     runner.after("wrappers", without_wrappers, None, runner)
     case = _start(runner)
-    budget = search.Budget.of(settings.max_probes, settings.seconds_for(case.script.seconds), started)
+    budget = search.Budget.of(settings.max_probes, seconds := settings.seconds_for(case.script.seconds), started)
     case = runner.after("earlier calls", EarlierCallsReducer(runner, case, budget).fewest, case)
     reduced, result = reduce_ops(runner, case, budget)
     charged, searched, ended = None, set[str](), search.Ending.INTERRUPTED
@@ -136,7 +136,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         ended = search.Ending.INTERRUPTED
     if settings.budget is None:  # the passes then have a limit of their own, at which they end in silence
         budget = replace(budget, deadline=None)
-    simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings)
+    simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings, seconds)
     reduced, stopped = _with_simple_calls(runner, simplifier.case, budget, stopped)
     innocent: tuple[str, ...] = ()
     if ended is search.Ending.PROVED:
@@ -298,6 +298,7 @@ def _make_runner(
         doubtful=task.doubtful,
         may_spread=settings.workers is None,
         flaky_seconds=settings.flaky_seconds_for(prepared.case.script.seconds),
+        deadline=settings.deadline,
         run_jobs=run_jobs,
     )
     if elsewhere is not None:

@@ -36,12 +36,13 @@ def simplified(
     ended: search.Ending,
     budget: search.Budget,
     settings: Settings,
+    seconds: float,
 ) -> tuple[Simplifier, search.Ending, str]:
     """Simplify the reduced Case and prove its ops again, until both change nothing.
 
-    Return the last simplifier, how the last proof ended, and why this ended early, or "".
+    The whole reduction may take so many `seconds` of children. Return the last simplifier, how the last proof ended,
+    and why this ended early, or "".
     """
-    seconds = settings.seconds_for(case.script.seconds)
     accepted: list[Case] = []
     while True:
         simplifier = Simplifier(runner, case, reduced, budget, settings.wants, seconds, accepted)

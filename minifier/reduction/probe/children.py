@@ -49,6 +49,12 @@ def tell(**facts: Any) -> None:
         _to_parent.send(**facts)
 
 
+def end_with(result: dict[str, Any]) -> NoReturn:
+    """End a child in the middle of its job: this is the job's result."""
+    tell(result=result)
+    os._exit(0)
+
+
 def fall_silent() -> None:
     """Report nothing from now on, in a fork of a child: its facts would be taken for the child's."""
     global _to_parent

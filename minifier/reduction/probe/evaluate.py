@@ -19,7 +19,7 @@ from minifier.data.failure.observed import describe, text
 from minifier.process.descriptors import after_stack_file
 from minifier.process.logs import let_through, overheard
 from minifier.reduction.passes.inputs import is_small
-from minifier.reduction.probe.children import imports_told
+from minifier.reduction.probe.children import end_with, imports_told
 from minifier.reduction.probe.prepared_case import PreparedCase, in_modes, in_state, set_globals
 from minifier.reduction.probe.program import JobProgress, ProgramOfCalls, run_backward
 from minifier.torch_side.compare import BackwardPass, compare
@@ -29,7 +29,9 @@ from minifier.torch_side.fx.inputs import NotRecorded, Recorder, make_inputs
 from minifier.torch_side.fx.tensors import TensorFile
 from minifier.torch_side.torch_private import (
     observe_aot_compilers,
+    observe_loading,
     print_native_stacks,
+    raised_ahead_of_loading,
     tame_inductor,
 )
 
@@ -39,8 +41,9 @@ def evaluate(prepared: PreparedCase, case: Case, until: Stage) -> dict[str, Any]
 
     Return {"status": "pass"}, or a failure with stage, links and traceback (differences, after a comparison). Where a
     silent fallback is sought, the answer is {"status": "said", "lines": [[stage, line], ...]} in place of "pass". The
-    status is "invalid" if eager fails on the candidate too, a call ahead fails, or an input cannot be made. An
-    exception raised by this function is a fault of this tool: only the backend's own calls are judged.
+    status is "invalid" if eager fails on the candidate too, a call ahead fails, or an input cannot be made. A candidate
+    whose code inductor has written passes, where the sought failure is raised before: to compile it may take minutes.
+    An exception raised by this function is a fault of this tool: only the backend's own calls are judged.
     """
     prepared.link_files()
     prepared.know_devices()
@@ -64,6 +67,8 @@ def _evaluate(prepared: PreparedCase, case: Case, until: Stage, progress: JobPro
     except NotRecorded as error:
         return {"status": "invalid", "links": [], "traceback": f"eager did not come to {error}"}
     tame_inductor()
+    if until is Stage.COMPILE and not case.before and raised_ahead_of_loading(prepared.case.failure.traceback):
+        observe_loading(lambda: end_with({"status": "pass"}))
     if case.backward:
         observe_aot_compilers(lambda: None, progress.around_compiler)
     with in_modes(case.state):

@@ -24,7 +24,7 @@ from minifier.torch_side.fx.arguments import write
 from minifier.torch_side.fx.graphs import build_graph, example_of, import_targets
 from minifier.torch_side.fx.inputs import RecordedValues, is_as_stored, make_inputs
 from minifier.torch_side.fx.script_objects import define
-from minifier.torch_side.fx.tensors import StoredTensors
+from minifier.torch_side.fx.tensors import StoredTensors, one_thread
 from minifier.torch_side.torch_private import (
     as_dynamo_calls,
     asking_for_no_device,
@@ -260,8 +260,8 @@ def prepare_case(case: Case, imports_in_child: bool = False, backend: Any = None
     elif any(script_names(value) for _, _, value in case.state.config):
         define(case.definitions)
     prepared.case = replace(case, state=known_state(case.state))
-    prepared.tensors.load_all()
-    with asking_for_no_device():
+    with asking_for_no_device(), one_thread():
+        prepared.tensors.load_all()
         if case.is_on_host:
             prepared.prepare()  # a fake tensor of a device may start its driver, which does not survive a fork
     return prepared

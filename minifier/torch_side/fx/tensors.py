@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import io
 import json
@@ -187,6 +188,18 @@ class TensorFile:
         with written_whole(path) as temporary:
             write_tensors(temporary, self._tensors, formats)
         return path
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with a single thread in the block. OpenMP's others do not survive a fork, which waits for them forever at
+    its first op of several threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def is_stored_as_bytes(dtype: str) -> bool:

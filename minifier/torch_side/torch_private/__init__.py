@@ -93,6 +93,8 @@ from minifier.torch_side.torch_private.inductor import (
     module_of_export,
     numbered_launch,
     observe_aot_inductor,
+    observe_loading,
+    raised_ahead_of_loading,
     tame_inductor,
     unknown_arguments,
     warm_up_inductor,

@@ -7,6 +7,7 @@ import copy
 import functools
 import inspect
 import os
+import re
 import sys
 import tempfile
 import weakref
@@ -40,6 +41,12 @@ _THREADS = stands_on(
 _FOLDER = stands_on("torch._inductor.runtime.cache_dir_utils:default_cache_dir", loses=CACHES)
 _VECTORS = stands_on("torch._inductor.cpu_vec_isa:valid_vec_isa_list", loses=CACHES)
 
+_LOADING = stands_on(
+    "torch._inductor.graph:GraphLowering._compile_to_module_lines",
+    loses="time: a probe that is past the step that fails goes on to compile what inductor has written",
+)
+_AHEAD_OF_LOADING = ("codegen_and_compile", "joint_graph_passes", "pre_grad_passes")  # functions of inductor
+
 INDUCTOR = "inductor"
 
 
@@ -57,6 +64,22 @@ def tame_inductor() -> None:
     compile_in_this_process()
     for setting in _CACHES_OF_GRAPHS:
         setting.assign(False)
+
+
+def raised_ahead_of_loading(traceback: str) -> bool:
+    """Whether inductor raised before it has compiled and loaded the code that it writes for a graph."""
+    functions = re.findall(r", in (?:_recursive_)?(\w+)$", traceback, re.MULTILINE)
+    return not {*_AHEAD_OF_LOADING}.isdisjoint(functions) and _LOADING.place.rpartition(".")[2] not in functions
+
+
+def observe_loading(before: Callable[[], None]) -> None:
+    """Call this before inductor compiles and loads the code that it has written for a graph."""
+
+    def around(_: None, go_on: Callable[[], Any]) -> Any:
+        before()
+        return go_on()
+
+    _LOADING.replace(lambda call: None, around)
 
 
 def forget_threads() -> None:
