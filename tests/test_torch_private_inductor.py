@@ -65,14 +65,29 @@ def test_what_inductor_finds_out_of_the_machine_takes_no_compiler_again(users, f
         import torch._inductor.cpu_vec_isa as isa
 
         isa.valid_vec_isa_list.cache_clear()
-        private.warm_up_inductor(tmp_path)
+        tempfile.tempdir = str(tmp_path / "run")
+        private.warm_up_inductor()
         known = isa.valid_vec_isa_list.cache_info().currsize
-        new = {path.name for path in tmp_path.glob("??/*.so") if not path.is_symlink()}
+        new = {path.name for path in (tmp_path / "run").rglob("*.so") if not path.is_symlink()}
         return checks, known, new, os.environ["TORCHINDUCTOR_CACHE_DIR"]
 
     checks, known, new, variable = forked(work, 200)
     assert checks < libraries(users) and checks, "of what a script compiles nothing is taken"
     assert known == 1 and new == set() and variable == str(users)
+
+
+def test_what_a_process_of_the_run_finds_out_of_the_machine_is_for_the_others(forked, tmp_path, soak):
+    def work():
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "users, empty")
+        private.inductor_cache.cache_clear()
+        tempfile.tempdir = str(tmp_path / "run")
+        import torch._inductor.cpu_vec_isa  # noqa: F401
+
+        private.warm_up_inductor()
+        private.link_libraries(tmp_path / "of another", checks_only=True)
+        return libraries(tmp_path / "of another")
+
+    assert forked(work, 200)
 
 
 def find_headers_elsewhere(folder: Path) -> None:

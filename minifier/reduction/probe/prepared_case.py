@@ -149,9 +149,8 @@ class PreparedCase:
         """Whether children must report their imports of torch: the first few do, until a child imports nothing."""
         return not self.imports_in_child and self.preloaded < _MAX_PRELOADS
 
-    def preload(self, modules: Sequence[str], compiled: Path) -> None:
-        """Import modules of torch that a child had to import (AOTAutograd, inductor): they cost a second or more.
-        `compiled` is the children's cache of compiled code."""
+    def preload(self, modules: Sequence[str]) -> None:
+        """Import modules of torch that a child had to import (AOTAutograd, inductor): they cost a second or more."""
         self.preloaded = self.preloaded + 1 if modules else _MAX_PRELOADS
         preload(modules)
         # Inductor's detection of the machine depends on configuration that children may set. It compiles C++, and what
@@ -161,7 +160,7 @@ class PreparedCase:
             return
         with asking_nvml() as by_nvml:
             if by_nvml or self.case.is_on_host:
-                warm_up_inductor(compiled)
+                warm_up_inductor()
 
     def link_files(self) -> None:
         """Link the files that the backend read by relative paths into the current folder, which is the child's own."""

@@ -150,4 +150,4 @@ class LocalProber:
 
     def preload(self, modules: Sequence[str]) -> None:
         """Import modules of torch for all later children."""
-        self.prepared.preload(modules, self.scratch / COMPILED)
+        self.prepared.preload(modules)

@@ -125,12 +125,12 @@ _MAX_CHECK_BYTES = 2_000  # of a source by which inductor checks for vector inst
 
 
 def link_libraries(into: Path, *, checks_only: bool = False) -> None:
-    """Link the libraries that inductor compiled for the user into another cache folder.
+    """Link the libraries that inductor compiled for the user into another cache folder, and its checks of this run.
 
     Their names are hashes of source, flags and compiler, so compiling again would make the same. With `checks_only`,
     only link its checks for vector instructions: they take ten seconds to compile and concern no script.
     """
-    for library in inductor_cache().glob("??/c*.so"):
+    for library in (each for cache in (inductor_cache(), _checks()) for each in cache.glob("??/c*.so")):
         if checks_only and not _is_check(library.with_suffix(".cpp")):
             continue
         place = into / library.parent.name
@@ -146,15 +146,22 @@ def _is_check(source: Path) -> bool:
         return False
 
 
-def warm_up_inductor(cache: Path) -> None:
+def _checks() -> Path:
+    """Return the cache folder of the checks for vector instructions, which the processes of a run share."""
+    return Path(tempfile.gettempdir()) / "minify-checks"
+
+
+def warm_up_inductor() -> None:
     """Make inductor, if imported, check for vector instructions once for all children.
 
-    This takes nearly two seconds, and runs compilers unless the `cache` folder has the libraries. No op runs.
+    This takes nearly two seconds, and runs compilers for ten unless the user's cache has the libraries, or another
+    process of the run has made them. No op runs.
     """
     if _VECTORS.state() is InterfaceState.NOT_LOADED or (valid_vec_isa_list := _VECTORS.find()) is None:
         return
     # Without a compiler, for example, each child will see the error itself.
-    with variable_set("TORCHINDUCTOR_CACHE_DIR", str(cache)), contextlib.suppress(Exception):
+    link_libraries(_checks(), checks_only=True)
+    with variable_set("TORCHINDUCTOR_CACHE_DIR", str(_checks())), contextlib.suppress(Exception):
         valid_vec_isa_list()
 
 
