@@ -144,7 +144,7 @@ class Record:
             path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.baseline.path),
             imports=imports,
             ops=defined,
-            file=os.path.basename(getattr(sys.modules[SCRIPT], "__file__", None) or ""),
+            file=_name_of_file(),
             line=line_of_script(),
             folders=folders_of(packages, self.observer.baseline.path),
             graph_number=self.number,
@@ -333,6 +333,12 @@ class Record:
         except torch.AcceleratorError:
             self._save(self._inputs_by_shape(), failure, None, call)
             return "the failing call had ended the use of the inputs' device" if call else ""
+
+
+def _name_of_file() -> str:
+    """Return the name of the script's file in one line that any text can hold."""
+    name = os.path.basename(getattr(sys.modules[SCRIPT], "__file__", None) or "")
+    return "".join(each if each.isprintable() else "?" for each in name)
 
 
 @contextlib.contextmanager
