@@ -87,7 +87,8 @@ def with_pauses(runner: ProbeRunner, case: Case, calls: int, rate: float = 0.0) 
 
     A backend may swap in what it compiled in the background, a moment after the first call: `f(x); sleep(1); f(x)`.
     The script made `calls` calls of the graph: if only one, time passed between its compilation and this call. Then a
-    second call without a pause is tried first. Without all that, the Case shows the failure at this rate.
+    second call without a pause is tried first. Without all that, the Case shows the failure at this rate: what more
+    calls show as often by chance tells nothing.
     """
     is_single = calls == 1 and bool(case.script.waited) and not case.failure.fingerprint.stage.compiles
     calls = 2 if is_single else calls
@@ -99,10 +100,11 @@ def with_pauses(runner: ProbeRunner, case: Case, calls: int, rate: float = 0.0) 
     candidates += [paused(called(case, number), longest) for number in numbers]
     if calls > 2:
         candidates.append(replace(twice[0], before=(*paused(twice[0], longest).before, Call(pause=longest))))
-    needed = max(_CERTAIN_TRIES, _tries_to_tell(rate))
     is_hang = case.failure.fingerprint.kind is Kind.TIMEOUT
     for candidate in candidates:
-        if _is_certain(runner, candidate, 1 if is_hang else needed):
+        by_chance = 1.0 - (1.0 - rate) ** candidate.calls  # each call may show a flaky failure
+        needed = max(_CERTAIN_TRIES, _tries_to_tell(by_chance, _MAX_LUCK / len(candidates))) if rate else _CERTAIN_TRIES
+        if needed <= _MAX_TRIES and _is_certain(runner, candidate, 1 if is_hang else needed):
             return _with_margin(candidate)
     return None
 
@@ -198,7 +200,7 @@ def last_certain(runner: ProbeRunner, cases: Sequence[Case]) -> Case | None:
     just seen to be flaky, with the runner's rate. A failure is certain if it shows in so many tries that a failure of
     that rate would miss one of them, 99 times in 100. Later candidates are probed as often before they count.
     """
-    tries = _tries_to_tell(runner.rate)
+    tries = min(_MAX_TRIES, _tries_to_tell(runner.rate))
     place = last_shown(cases, lambda each: _is_certain(runner, each, tries))
     if place < 0:
         return None
@@ -220,10 +222,10 @@ def last_shown(cases: Sequence[Case], shows: Callable[[Case], bool]) -> int:
     return shown
 
 
-def _tries_to_tell(rate: float) -> int:
-    """Return in how many tries a certain failure must show, so that a failure of this rate seldom does as well."""
+def _tries_to_tell(rate: float, luck: float = _MAX_LUCK) -> int:
+    """Return in how many tries a certain failure must show, if one of this rate may show as often, with this chance."""
     likely = min(max(rate, 1 / _MAX_TRIES), 1 - 1 / _MAX_TRIES)
-    return min(_MAX_TRIES, math.ceil(math.log(_MAX_LUCK) / math.log(likely)))
+    return math.ceil(math.log(luck) / math.log(likely))
 
 
 def _is_certain(runner: ProbeRunner, case: Case, tries: int) -> bool:
