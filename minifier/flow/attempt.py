@@ -39,8 +39,9 @@ class Run:
 
     `ui` counts the seconds of the run's phases. `temporary` is the folder of its temporary files; None for the usual
     one. `ending` releases the locks of the run's folders. `errors` are the tracebacks of this tool's own errors so far.
-    `with_threads` are the expressions of backends whose import was seen to start threads or a device. `interrupted` is
-    set by the first Ctrl-C: from then on the best so far is verified and reported, and nothing else is begun.
+    `with_threads` are the expressions of backends whose import was seen to start threads or a device. `locked` are the
+    folders that the run has locked, by device and inode. `interrupted` is set by the first Ctrl-C: from then on the
+    best so far is verified and reported, and nothing else is begun.
     """
 
     settings: Settings
@@ -51,6 +52,7 @@ class Run:
     ending: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     errors: list[str] = field(default_factory=list)
     with_threads: set[str] = field(default_factory=set)
+    locked: set[tuple[int, int]] = field(default_factory=set)
     interrupted: Event = field(default_factory=Event)
 
     def in_time(self, script: float) -> Run:

@@ -183,15 +183,20 @@ def note_run(place: Path, asked: Asked) -> None:
 def lock_run(place: Path, run: Run) -> None:
     """Lock the output folder until the run ends, so that no other process takes the run for interrupted.
 
-    Name the run's temporary folder there. Raises UsageError if another process works on the folder.
+    Name the run's temporary folder there. A folder that this run has emptied is still locked. Raises UsageError if
+    another process works on the folder.
     """
-    if is_running(place):
+    folder = os.stat(place)
+    identity = folder.st_dev, folder.st_ino
+    if identity not in run.locked and is_running(place):
         raise UsageError(
             f"{place}: another process works on this folder. Wait for its end, or name another with --out."
         )
     if run.temporary is not None:
         run.temporary.name_in(place)
-    run.ending.callback(release, hold(place))
+    if identity not in run.locked:
+        run.locked.add(identity)
+        run.ending.callback(release, hold(place))
 
 
 def is_own_run(place: Path) -> bool:

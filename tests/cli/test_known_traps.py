@@ -131,8 +131,7 @@ def backend(gm, inputs):
 """
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("inference", [True, False])
+@pytest.mark.parametrize("inference", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_inputs_changed_behind_the_version_counters_back(project, inference):
     """The inputs that were saved after the call are not those it failed on, and nothing tells."""
     project.write(MUTABLE, "mutable.py")
