@@ -174,6 +174,24 @@ def test_an_interrupt_is_answered_once_and_soon(forked, ends_by_itself):
     assert forked(displayed) == (True, 5 if ends_by_itself else 1, ["interrupted"])
 
 
+def test_an_answer_may_be_that_it_was_no_interrupt(forked):
+    def answered():
+        def work():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            os.kill(os.getppid(), signal.SIGINT)
+            return len(os.read(pipe[0], 1))
+
+        def answer():
+            os.write(pipe[1], b"!")
+            return True
+
+        pipe = os.pipe()
+        end = run_step(work, interrupting=answer)
+        return end.interrupted, end.status
+
+    assert forked(answered) == (False, 1)
+
+
 def test_a_second_interrupt_ends_a_child_that_goes_on(forked):
     def interrupted():
         clock = Clock()

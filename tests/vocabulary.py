@@ -29,7 +29,7 @@ from warm_command import WarmProcess, warm_command, warm_python
 from minifier.data.case.run_folder import JOURNAL
 from minifier.flow.cli.entry import command_line
 from minifier.process.descendants import adopt_orphans
-from minifier.process.progress import PhaseClock, Ui
+from minifier.process.progress import SILENT, PhaseClock, Ui
 from minifier.torch_side.torch_private import forget_threads
 
 CASES = Path(__file__).parent / "cases"
@@ -328,7 +328,15 @@ class Bureau:
         self.folder = folder
         self.graphs = folder / "graphs"
 
-    def capture(self, text: str, *arguments: str, timeout: float = 60, limit: float | None = None, **terms: Any) -> Any:
+    def capture(
+        self,
+        text: str,
+        *arguments: str,
+        timeout: float = 60,
+        limit: float | None = None,
+        ui: Any = SILENT,
+        **terms: Any,
+    ) -> Any:
         """What running a script of this text showed, on these terms, each backend call getting `limit` seconds; the
         Cases are in `graphs`."""
         from minifier.capturing.capture import capture
@@ -344,7 +352,7 @@ class Bureau:
             sys.path[0] = str(CASES)
             let_hangs_last(self.folder)
             adopt_orphans()
-            return capture(Program(str(script), arguments), self.graphs, Terms(limit, **terms))
+            return capture(Program(str(script), arguments), self.graphs, Terms(limit, **terms), ui)
 
         return in_child(work, self.folder, timeout)
 

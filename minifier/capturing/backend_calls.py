@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from minifier.capturing.running_calls import Token
 from minifier.data.case import BackendReference, Level
 from minifier.data.failure import Stage
+from minifier.process.interrupts import interrupts_left_to_another
 from minifier.torch_side.compare.results import RandomStates
 from minifier.torch_side.torch_private import without_donated_buffers
 
@@ -24,13 +25,14 @@ class BackendCall:
     --match-log matches, or the line about a fallback that --fallbacks asks for.
     """
 
-    __slots__ = ("call", "matched", "observer", "outer", "record", "stage", "token")
+    __slots__ = ("call", "ending", "matched", "observer", "outer", "record", "stage", "token")
 
     def __init__(self, observer: Observer, record: Record, stage: Stage, call: int = 0) -> None:
         self.observer, self.record, self.stage, self.call = observer, record, stage, call
         self.matched = ""
         self.outer: BackendCall | None = None
         self.token: Token | None = None
+        self.ending: Callable[[], None] | None = None
 
     def __enter__(self) -> BackendCall:
         observer = self.observer
@@ -38,10 +40,14 @@ class BackendCall:
         self.outer, mine.call = mine.call, self
         observer.open.append(self)
         self.token = observer.status.enter(self.stage, self.record.number, self.call)
+        if self.outer is None:
+            self.ending = interrupts_left_to_another(lambda: observer.status.lasts_long)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         observer = self.observer
+        if self.ending is not None:
+            self.ending()
         observer.status.leave(self.token)
         observer.mine.call = self.outer
         if kind is None and self.outer is None:

@@ -88,6 +88,7 @@ def _capture_once(
                 graphs.tick,
                 meanwhile=meanwhile,
                 looks=[watch],
+                interrupting=watch.take_for_hang,
                 stacks=watch.stacks,
                 seconds=terms.seconds,
             )
@@ -201,8 +202,8 @@ class GraphProgress:
         self._ui.tick()
 
     def _show(self) -> None:
-        limit = f"; a hang after {self._limit:.0f} s, or --timeout" if self._limit else ""
-        self._ui.show(replace(self._progress, step=f"{self._progress.step}{limit}"))
+        limit = f"Ctrl-C: take it for a hang, twice: stop; limit {self._limit:.0f} s; " if self._limit else ""
+        self._ui.show(replace(self._progress, step=f"{limit}{self._progress.step}"))
 
     def _tell(self, event: dict[str, Any]) -> None:
         what, number = event["event"], event.get("number", 0)  # the first graph is 1

@@ -16,6 +16,7 @@ _STAGES = tuple(Stage)
 _NUMBERS = {stage: number for number, stage in enumerate(_STAGES, 1)}
 _HEAD = struct.Struct("=Qd")  # how far the program has come; seconds of the slowest call that returned
 _RUNS, _EXITS, _HAS_ENDED = range(3)  # its own code; threads and exit handlers, after that; it ended by itself
+_LASTS = _HEAD.size  # the place of a byte that the parent writes: a call has lasted so long that it may hang
 _CALL = struct.Struct("=QQQQd")  # stage from 1 (0: nothing runs), graph, call, thread, when it began
 _NO_CALL = bytes(_CALL.size)
 _MAX_THREADS = 100  # in backend calls at the same time; calls of further threads are not recorded
@@ -52,7 +53,8 @@ class _OwnSlot(threading.local):
 
 
 class RunningCalls:
-    """Shared memory, anonymous or in the file `path`. Created before the fork; the child writes, the parent reads.
+    """Shared memory, anonymous or in the file `path`. Created before the fork; the child writes, the parent reads,
+    but for `lasts_long`.
 
     Each thread in a backend call has its own slot, with its innermost call. Writing takes about a microsecond.
     """
@@ -150,6 +152,15 @@ class RunningCalls:
     def slowest(self) -> float:
         """Seconds of the slowest call that returned."""
         return float(_HEAD.unpack_from(self._memory, 0)[1])
+
+    @property
+    def lasts_long(self) -> bool:
+        """Whether a call has lasted so long that Ctrl-C takes it for a hang: the parent says so."""
+        return bool(self._memory[_LASTS])
+
+    @lasts_long.setter
+    def lasts_long(self, lasts: bool) -> None:
+        self._memory[_LASTS] = int(lasts)
 
     def running(self) -> list[Running]:
         """Return the calls that have not returned, the last begun first."""

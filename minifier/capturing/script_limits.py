@@ -108,9 +108,10 @@ class Terms:
 
 
 STACKS = "stacks.txt"
-MIN_LIMIT_SECONDS = 120.0  # for a backend call, unless the user sets a timeout
-FIRST_LIMIT_SECONDS = 600.0  # until the first call has returned, while the process is computing
-_SLOWEST_CALL_FACTOR = 10
+MIN_LIMIT_SECONDS = 60.0  # for a backend call, unless the user sets a timeout
+IDLE_LIMIT_SECONDS = 120.0  # until the first call has returned, while the process waits,
+FIRST_LIMIT_SECONDS = 300.0  # and while it computes
+_SLOWEST_CALL_FACTOR = 5
 _IDLE_SECONDS = 60.0  # a process is idle if, over this time,
 _IDLE_CORE_FRACTION = 0.05  # it uses at most this much of one core
 _SAMPLE_SECONDS = 5.0  # between two samples of processor time
@@ -138,6 +139,7 @@ class Watch:
         self.exhausted = 0
         self.has_lingered = False
         self.waits_until: float | None = None  # the limit of a call that has lasted long, in seconds
+        self._child: Child | None = None
         self._exiting: tuple[float, float] | None = None  # (child's seconds since when it is idle, processor seconds)
         self._memory = MemoryWatch() if terms.memory is None else None
         self._excused: dict[Running, float] = {}  # `child.excused` when the call was first seen
@@ -152,8 +154,9 @@ class Watch:
         if self._terms.timeout:
             return self._terms.timeout
         slowest = self._status.slowest
-        if not slowest and self._sampled_call == call.begun and not self._is_idle():
-            return FIRST_LIMIT_SECONDS  # no earlier call shows how long this backend takes
+        if not slowest:  # no earlier call shows how long this backend takes
+            is_idle = self._sampled_call != call.begun or self._is_idle()
+            return IDLE_LIMIT_SECONDS if is_idle else FIRST_LIMIT_SECONDS
         return max(MIN_LIMIT_SECONDS, _SLOWEST_CALL_FACTOR * slowest)
 
     def _sample(self, pid: int, call: Running, lasted: float) -> None:
@@ -173,8 +176,18 @@ class Watch:
         since, total_before = next((s for s in reversed(self._samples) if s[0] <= until - _IDLE_SECONDS), first)
         return 0 <= total - total_before <= _IDLE_CORE_FRACTION * max(until - since, _SAMPLE_SECONDS)
 
+    def take_for_hang(self) -> bool:
+        """Stop a process whose backend call has lasted long: it hangs. Return False without such a call."""
+        calls = self._status.running() if self.waits_until is not None and self._child is not None else ()
+        if not calls or self._child is None or self._child.is_stopped:
+            return False
+        self._child.stop()
+        self._blame(calls[0], self._status.now() - calls[0].begun)
+        return True
+
     def __call__(self, running: Sequence[Child]) -> float | None:
         (child,) = running
+        self._child = child
         if child.is_stopped:
             return None
         calls = [] if self._status.has_ended else self._status.running()
@@ -188,7 +201,7 @@ class Watch:
                 continue
             lasted = self._status.now() - call.begun - excused
             # Sampling starts early enough for `_is_idle` at the time of the first decision.
-            first_sample = MIN_LIMIT_SECONDS - _IDLE_SECONDS - _SAMPLE_SECONDS
+            first_sample = IDLE_LIMIT_SECONDS - _IDLE_SECONDS - _SAMPLE_SECONDS
             if lasted > first_sample and not self._status.slowest and not self._terms.timeout:
                 self._sample(child.pid, call, lasted)
             limit = self.limit(call)
@@ -198,6 +211,7 @@ class Watch:
                 child.stop()
                 self._blame(call, lasted)
                 break
+        self._status.lasts_long = self.waits_until is not None
         if not calls and self._status.is_exiting:
             self._look_at_exit(child)
         return poll_seconds

@@ -25,6 +25,7 @@ from minifier.capturing.script import Program
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import load, remove_partial
 from minifier.data.case.switches import others
+from minifier.data.failure import Kind
 from minifier.data.settings import Settings
 from minifier.errors import NoRepro, NothingToReduce, StoppedEarly
 from minifier.flow.attempt import Attempt, Run
@@ -188,7 +189,8 @@ def minify_case(source: Path, run: Run, out: Path | None = None) -> Outcome:
 
 def _minify(attempt: Attempt) -> Outcome:
     """Reduce the Case, write and verify a repro, report."""
-    run = attempt.run.in_time(max(attempt.case.script.seconds, attempt.capture_seconds))
+    hangs = attempt.case.failure.fingerprint.kind is Kind.TIMEOUT  # the wait for that is no time of the script's
+    run = attempt.run.in_time(max(attempt.case.script.seconds, 0.0 if hangs else attempt.capture_seconds))
     attempt = replace(attempt, run=run)
     if attempt.error is None:
         with stopped_if_interrupted(attempt, "interrupted during the reduction"):

@@ -53,7 +53,7 @@ def run_step(
     meanwhile: Callable[[], object] | None = None,
     looks: Sequence[Look] = (),
     stacks: StackFile | None = None,
-    interrupting: Callable[[], object] = lambda: None,
+    interrupting: Callable[[], bool | None] = lambda: None,
     seconds: float = math.inf,
     now: Callable[[], float] = time.monotonic,
 ) -> StepEnd:
@@ -61,8 +61,8 @@ def run_step(
 
     This process calls `meanwhile` first, then `tick` and `looks` as `supervise` does. A child that must be stopped is
     asked for its stack in the file `stacks`. Ctrl-C goes to the child; this process calls `interrupting` once, from its
-    loop, and waits on. After Ctrl-C once more the child has `INTERRUPT_SECONDS` left. It is stopped after so many
-    `seconds`; `now` is the clock, in seconds.
+    loop, and waits on. If that returns True, it was no interrupt, and the next Ctrl-C is the first. After a second one
+    the child has `INTERRUPT_SECONDS` left. It is stopped after so many `seconds`; `now` is the clock, in seconds.
 
     An exception of `work` is raised again in this process: a MinifyError with its class and message, MachineFailed for
     a file that cannot be written, and ToolFailed with the traceback for any other, which is this tool's own fault.
@@ -70,12 +70,14 @@ def run_step(
     previous = signal.getsignal(signal.SIGINT)
     raised = mmap.mmap(-1, MAX_BYTES)  # not a pipe or a file, which the user's script may close
     interrupted = answered = again = False
-    first = 0.0
+    first = -math.inf
 
     def forward(number: int, _frame: object) -> None:
         nonlocal interrupted, again, first
+        if now() - first <= _SAME_PRESS_SECONDS:
+            return
         if interrupted:
-            if not again and now() - first > _SAME_PRESS_SECONDS:
+            if not again:
                 again = True
                 child.limit(INTERRUPT_SECONDS)
             return
@@ -89,10 +91,11 @@ def run_step(
             child.send(number)
 
     def answer() -> None:
-        nonlocal answered
+        nonlocal interrupted, answered
         if interrupted and not answered:
             answered = True
-            interrupting()
+            if interrupting():
+                interrupted = answered = False
 
     def answer_and_tick() -> None:
         answer()

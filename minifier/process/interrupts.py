@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # they end the tool
 INTERRUPTING = {signal.SIGINT, *ENDING}
@@ -67,6 +68,27 @@ def interrupt_once() -> None:
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, handle)
+
+
+def interrupts_left_to_another(is_left: Callable[[], bool]) -> Callable[[], None]:
+    """Ignore Ctrl-C while `is_left()`, which another process then acts upon; return a function that ends this.
+
+    Does nothing in a thread that gets no signals, and where the program has a handler of its own.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return lambda: None
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not is_left():
+            signal.default_int_handler(number, frame)
+
+    def end() -> None:
+        if signal.getsignal(signal.SIGINT) is handle:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, handle)
+    return end
 
 
 @contextlib.contextmanager

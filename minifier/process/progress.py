@@ -169,7 +169,7 @@ def _read(message: Message) -> Progress | str | None:
 
 
 def run_displayed(
-    work: Callable[[ProgressPipe], int], ui: Ui, interrupting: Callable[[], object] = lambda: None
+    work: Callable[[ProgressPipe], int], ui: Ui, interrupting: Callable[[], None] = lambda: None
 ) -> StepEnd:
     """Run `work` in a forked child, as `run_step` does, and display the messages of its channel.
 
@@ -198,7 +198,7 @@ def _show_messages(channel: ProgressPipe, ui: Ui) -> None:
 
 
 def run_for_result(
-    kind: Any, work: Callable[[ProgressPipe], _Result], ui: Ui, interrupting: Callable[[], object] = lambda: None
+    kind: Any, work: Callable[[ProgressPipe], _Result], ui: Ui, interrupting: Callable[[], None] = lambda: None
 ) -> tuple[_Result | None, StepEnd]:
     """Run `work` in a forked child, as `run_displayed` does. Return its result, of this dataclass, and the child's end.
 

@@ -1,5 +1,7 @@
 """A backend call that does not come back ends the script, and is a failure."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -11,6 +13,7 @@ from minifier.capturing import script_limits
 from minifier.capturing.capture import GraphProgress
 from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.script_limits import FIRST_LIMIT_SECONDS as FIRST
+from minifier.capturing.script_limits import IDLE_LIMIT_SECONDS as IDLE
 from minifier.capturing.script_limits import MIN_LIMIT_SECONDS as LEAST
 from minifier.capturing.script_limits import Keep, Terms, Watch
 from minifier.data.failure import Kind, Stage
@@ -111,10 +114,18 @@ def test_the_limit(status, clock, tmp_path):
     watch = Watch(status, tmp_path / "stacks", Terms())
     token = status.enter(Stage.RUN, 1, 4)
     (call,) = status.running()
-    assert watch.limit(call) == LEAST
+    assert watch.limit(call) == IDLE
     clock.move(30)
     status.leave(token)
-    assert status.slowest == 30 and watch.limit(call) == 300
+    assert status.slowest == 30 and watch.limit(call) == 150
+    brief = RunningCalls(now=clock)
+    brief.leave(brief.enter(Stage.RUN, 1, 1))
+    assert Watch(brief, tmp_path / "stacks", Terms()).limit(call) == IDLE
+    clock.move(1)
+    token = brief.enter(Stage.RUN, 1, 2)
+    clock.move(1)
+    brief.leave(token)
+    assert Watch(brief, tmp_path / "stacks", Terms()).limit(call) == LEAST
     assert Watch(status, tmp_path, Terms(timeout=3)).limit(call) == 3
     kept = Watch(status, tmp_path, Terms(timeout=30, keep=Keep(1, 4, patience=2.5)))
     assert kept.limit(call) == 2.5
@@ -147,11 +158,11 @@ def test_time_in_which_everything_stood_still_does_not_count(status, clock, watc
 
 @pytest.mark.parametrize(
     ("computes", "ends"),
-    [(lambda seconds: 0.0, LEAST), (lambda seconds: seconds, FIRST), (lambda seconds: min(seconds, 200.0), 260)],
+    [(lambda seconds: 0.0, IDLE), (lambda seconds: seconds, FIRST), (lambda seconds: min(seconds, 200.0), 260)],
     ids=["waits", "computes", "waits at last"],
 )
 def test_the_first_call_is_waited_for_as_long_as_it_computes(status, clock, watched, monkeypatch, computes, ends):
-    """Ten times the slowest call says nothing as long as none has come back."""
+    """The slowest call says nothing as long as none has come back."""
     watch, child, ended = watched(Terms())
     status.enter(Stage.COMPILE, 1, 0)
     began = clock()
@@ -177,6 +188,36 @@ def test_of_a_call_that_lasts_long_the_status_line_says_when_it_counts_as_a_hang
     watch([child])
     graphs.tick()
     assert ["50 s" in progress.step for progress in shown] == [False, True, False]
+
+
+class PressesOnce(Ui):
+    """Presses Ctrl-C as soon as the line says what that means."""
+
+    def __init__(self):
+        self.presses = 0
+
+    def show(self, progress):
+        if "Ctrl-C" in progress.step and not self.presses:
+            self.presses += 1
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("how", ["sleep", "spin"])
+def test_ctrl_c_takes_a_call_that_lasts_long_for_a_hang(bureau, monkeypatch, how):
+    monkeypatch.setattr(script_limits, "_LONG_SECONDS", 0.2)
+    captured = bureau.capture(script(f"{{'how': {how!r}, 'stage': 'compile'}}"), limit=10_000, ui=PressesOnce())
+    (failing,) = captured.failing
+    assert failing.failure.fingerprint.kind is Kind.TIMEOUT and not captured.end.interrupted
+    assert "in end" in failing.failure.traceback and bureau.case().failure == failing.failure
+
+
+def test_before_a_call_has_lasted_long_ctrl_c_is_an_interrupt(status, clock, watched):
+    watch, child, ended = watched(Terms())
+    status.enter(Stage.COMPILE, 1, 0)
+    for seconds, hangs in ((9.0, False), (2.0, True)):
+        clock.move(seconds)
+        watch([child])
+        assert (watch.take_for_hang(), status.lasts_long, bool(ended)) == (hangs, hangs, hangs)
 
 
 @pytest.mark.usefixtures("processes")

@@ -387,7 +387,7 @@ def reduce_script(
     ui: Ui,
     of_backend: Case | None = None,
     known: KnownRun = KnownRun(),
-    interrupting: Callable[[], object] = lambda: None,
+    interrupting: Callable[[], None] = lambda: None,
 ) -> ReducedScript:
     """Reduce the script in a forked child. The probes go into the journal in `out`.
 

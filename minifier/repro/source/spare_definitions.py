@@ -132,7 +132,7 @@ def _may_be_sought(shown: Fingerprint, sought: Fingerprint) -> bool:
 
 
 def shorten_definitions(
-    task: DefinitionsToShorten, settings: Settings, ui: Ui, interrupting: Callable[[], object] = lambda: None
+    task: DefinitionsToShorten, settings: Settings, ui: Ui, interrupting: Callable[[], None] = lambda: None
 ) -> ShortDefinitions | None:
     """Leave out parts of the definitions, one probe for each candidate script, in a forked child.
 
