@@ -92,7 +92,11 @@ class _Measurement:
             return
         tensors = [item for item in self.case.inputs if isinstance(item, TensorInput)]
         contiguous = {item.name for item in tensors if item.meta.is_contiguous}  # also with any stride of a size of 1
-        for family, name in sorted(rows, key=lambda row: not row[1].startswith(_STRIDE)):
+        rows.sort(key=lambda row: (not row[1].startswith(_STRIDE), row[0] not in ("sizes", "dtypes")))
+        if self.simplifier.runner.workers > 1:
+            programs_of_rows = [program for row in rows for program in self._first_programs(*row)]
+            self.simplifier.ahead = [draw for each in programs_of_rows for draw in self._draws(each) or [each]]
+        for family, name in rows:
             if family == "sizes" and name.startswith(_SIZE):
                 self.needs.sentences.append(self._size(int(name.removeprefix(_SIZE))))
             elif family == "dtypes":
@@ -191,6 +195,18 @@ class _Measurement:
         is_new = programs not in self._gone
         self._gone.append(programs)
         return is_new
+
+    def _first_programs(self, family: str, name: str) -> Sequence[Case]:
+        """Return the programs that the measurement of a row begins with: its rows do not depend on each other."""
+        if family == "sizes" and name.startswith(_SIZE):
+            size = int(name.removeprefix(_SIZE))
+            others = [size_edits(self.case, size, other) for other in (size - 1, 1) if size > 1]
+        elif family == "dtypes":
+            others = [dtype_edits(name, other) for other in dtypes_like(name) if other != name]
+        else:
+            row = self.simplifier.row(family, name)
+            others = [row.rungs[-1]] if row is not None and row.rungs else []
+        return [program for edits in others for program in self._programs(edits)]
 
     def _note_passing(self, family: str, programs: Sequence[Case]) -> None:
         """Keep the programs of which each draw passed."""

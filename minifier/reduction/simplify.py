@@ -30,7 +30,7 @@ Alternatives = Sequence[Edit]
 _MIN_SECONDS = 60.0
 _MAX_SEARCH_RATIO = 2.0  # seconds of the passes for each second of the search
 _MIN_NEEDS_SECONDS = 15.0
-_MAX_NEEDS_RATIO = 0.3  # seconds of the measurement of needs for each second before
+_MAX_NEEDS_RATIO = 0.2  # seconds of the measurement of needs for each second before
 
 
 @dataclass
@@ -42,7 +42,8 @@ class Simplifier:
     way. `ended` has for each pass `fixpoint` (none of its rows applies any more), `unanswered` (but for rows that gave
     no answer), `unfinished` or `skipped` (not wanted, or ended by an error of its own). `rejected` has (pass, row)
     pairs after which the failure vanished; `passing_variants` has (pass, Case) pairs of these that pass. `open` has the
-    pass of each candidate that gave no answer, also when asked again.
+    pass of each candidate that gave no answer, also when asked again. `ahead` are Cases that idle workers probe where
+    no others follow.
 
     Without a user's budget, its probes may take twice the time of the search's, as far as the `seconds` of the whole
     reduction go, and at least a minute. If compiling is slow, nobody wants to wait for the last literal. Several
@@ -62,6 +63,7 @@ class Simplifier:
     stopped: str = ""
     passing_variants: list[tuple[str, Case]] = field(default_factory=list)
     open: dict[str, str] = field(default_factory=dict)
+    ahead: Sequence[Case] = ()
     _open_cases: dict[str, Case] = field(default_factory=dict)
     _asked_again: set[str] = field(default_factory=set)
     _judged: dict[str, Case] = field(default_factory=dict)  # candidates of the row, by digest
@@ -357,6 +359,7 @@ class Simplifier:
                 raise Spent("the probe budget was used up")
             self._check_budget()
             idle = self.runner.workers - 1 if remaining is None else min(self.runner.workers, remaining) - 1
+            following = following or (self.ahead if later == () else ())
             ahead = self._unanswered(following, idle) if following else self._next_candidates(later, idle)
             cases = {key: case, **ahead}
             for each, judged in zip(cases, self.runner.probe(list(cases.values())), strict=True):

@@ -1,6 +1,7 @@
 """What a report says of a run, by its kind of failure. Its words are in tests/goldens/reports."""
 
 import json
+import re
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -196,3 +197,10 @@ def test_tracebacks_keep_their_innermost_frames_and_the_ends_of_their_messages()
     assert shown.count("in frame_39") == 2
     short = cut(traceback_text("Cause", 2, 1) + between + traceback_text("Wrapper", 60, 1), 60)
     assert traceback_text("Cause", 2, 1) in short and short.count("\n") == 60, "what one leaves, the other gets"
+
+
+def test_the_seconds_of_the_phases_add_up_to_the_total():
+    text = text_of(replace(outcome(), phases={"loading": 2.71, "script": 5.8, "reducing": 24.9, "verifying": 25.3}))
+    table = text.partition("<summary>The time: 59 s</summary>")[2].partition("</details>")[0]
+    rows = dict(re.findall(r"^\| (.+) \| ([\d.]+) \|$", table, re.MULTILINE))
+    assert rows == {"loading torch": "2.7", "running": "5.8", "reducing": "24.9", "verifying the repro": "25.3"}

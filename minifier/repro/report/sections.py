@@ -15,7 +15,7 @@ from minifier.data.failure.normalise import headline
 from minifier.data.torch_names import INDUCTOR_CONFIG
 from minifier.errors import said_of_trace
 from minifier.process.distributions import imported_beside_torch
-from minifier.process.progress import counted
+from minifier.process.progress import Phase, counted
 from minifier.reduction.summary import FAILS, KEPT, OtherFailure, Summary
 from minifier.repro.emit.script_text import replaced_at_once
 from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
@@ -296,7 +296,15 @@ def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
         notes += [f"cut off: {', '.join(summary.unfinished)}"] if summary.unfinished else []
     items = Items(tuple(notes)) if notes else None
     steps = _steps(history, "line" if outcome.case.level is Level.SOURCE else "op") if history else None
-    return sections_of("How it was reduced", items, _original_graph(outcome), steps, level=3, weight=5)
+    return sections_of("How it was reduced", items, _original_graph(outcome), steps, _time(outcome), level=3, weight=5)
+
+
+def _time(outcome: Outcome) -> Folded | None:
+    """Show the seconds of the run's phases, which add up to the total."""
+    if not outcome.phases:
+        return None
+    rows = [(Phase[name.upper()].value, f"{seconds:.1f}") for name, seconds in outcome.phases.items()]
+    return Folded(f"The time: {sum(outcome.phases.values()):.0f} s", (Table(("phase", "seconds"), tuple(rows)),))
 
 
 def _steps(history: Sequence[Probed], unit: str) -> Folded:
