@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from minifier.data.failure.kinds import Tolerance
@@ -25,8 +26,8 @@ class Settings:
     whose constants look like secrets (None: the user is asked). `level` is auto, or source to reduce the script itself
     at once. `cluster` is the address of a Ray cluster for the probes, or local. With `silent_fallbacks`, a logged
     fallback of a backend, to eager or to another backend, is a failure. `explain` is whether a verified repro is asked
-    what of the compiler is at fault. `deadline` is when the whole run ends, a reading of `time.monotonic()` (None:
-    it is not known how long the script takes).
+    what of the compiler is at fault. `deadline` is when the whole run ends, a reading of the clock `now` (None: it
+    is not known how long the script takes).
     """
 
     match: str | None = None
@@ -48,6 +49,7 @@ class Settings:
     silent_fallbacks: bool = False
     explain: bool = True
     deadline: float | None = None
+    now: Callable[[], float] = time.monotonic
 
     def seconds_for(self, script: float) -> float:
         """Return the seconds that a reduction may take: the user's budget, or what the script takes ten times, and 180.
@@ -60,17 +62,17 @@ class Settings:
     @property
     def seconds_left(self) -> float:
         """The seconds until the deadline, at least 0."""
-        return math.inf if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        return math.inf if self.deadline is None else max(0.0, self.deadline - self.now())
 
     def for_run(self, script: float, begun: float) -> Settings:
-        """Return the settings with the deadline of a run that began at `begun`, a reading of `time.monotonic()`.
+        """Return the settings with the deadline of a run that began at `begun`, a reading of the clock.
 
         It is when the script's seconds have passed ten times, and 180 more. A budget of the user's is for the reduction
         alone: the rest of the run gets its share beside it.
         """
         seconds = _TIMES_THE_SCRIPT * script + _MORE_SECONDS
         if self.budget is not None:
-            seconds = max(seconds, time.monotonic() - begun + self.budget / _REDUCTION_SHARE)
+            seconds = max(seconds, self.now() - begun + self.budget / _REDUCTION_SHARE)
         return replace(self, deadline=begun + seconds)
 
     def flaky_seconds_for(self, script: float) -> float:

@@ -116,6 +116,11 @@ class ReproSearch:
         in_control = any(of_eager and failure and same(sought, failure.fingerprint) for _, failure, of_eager in shown)
         return ReproResult(case, None, last, "; ".join([*reasons, *shown_by]), doubtful, in_control)
 
+    @property
+    def seconds_for_script(self) -> float:
+        """The seconds that a script may take: no more than is left to the run, but for a minute."""
+        return max(_MIN_SECONDS, min(self.timeout, self.settings.seconds_left))
+
     def _written(self, template: Template, variant: Variant) -> tuple[Repro, Repro] | str:
         """Return a script and its control in this form, or why there is none."""
         try:
@@ -173,7 +178,7 @@ class ReproSearch:
             script = repro.write(Path(folder) / "repro")
             conditions = Conditions(
                 case.failure.fingerprint,
-                timeout=max(self.timeout, guard_seconds(case) + 60.0),
+                timeout=max(self.seconds_for_script, guard_seconds(case) + _MIN_SECONDS),
                 extra_path=case.folders,
                 match=settings.match,
                 match_log=settings.match_log,
@@ -249,7 +254,6 @@ def _at_once(case: Case, memory: int | None, runs: int) -> int:
 def search_for(attempt: Attempt, case: Case) -> ReproSearch:
     """Return the search for a repro of this Case, which the attempt was reduced to."""
     run, seconds = attempt.run, max(_MIN_SECONDS, 10 * attempt.case.script.seconds)
-    seconds = max(_MIN_SECONDS, min(seconds, run.settings.seconds_left))
     folder = attempt.folder.path
     return ReproSearch(case, folder, seconds, run.settings, run.ui, run.interpreters, going_on=run.going_on)
 

@@ -312,7 +312,7 @@ def first_shown(
             settings.timeout,
             settings.memory,
             grows=False,
-            deadline=settings.deadline,
+            seconds_left=lambda: settings.seconds_left,
         )
         if elsewhere is not None:
             runner.prober = elsewhere(case, prepared, runner.scratch)

@@ -286,7 +286,7 @@ class _Explainer:
             settings.timeout,
             settings.memory,
             grows=False,
-            deadline=deadline,
+            seconds_left=lambda: deadline - time.monotonic(),
         )
         self.runner.prober = self.prober = _LimitedProber(prepared, self.runner.scratch)
         self.answers: list[tuple[str, str]] = []

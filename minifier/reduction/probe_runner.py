@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 import tempfile
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -109,7 +108,7 @@ class ProbeRunner:
     `part` is the pass, within the phase, that is running. `verdicts` are those of each pass, else of each phase.
     `rate` is the fraction of runs that show the failure; a probe is repeated up to `repeats` times. A candidate counts
     as failing only if as many further probes as `confirmations` fail too. All repetitions of a flaky failure's probes
-    may take `flaky_seconds`. After the `deadline`, a reading of `time.monotonic()`, a probe has little time.
+    may take `flaky_seconds`. A probe has no more than the `seconds_left`, but a few.
     `unrecorded` counts values that were too large to keep. `grows`: probes that run out of time raise the timeout.
     `sighted` has the failure that each candidate last showed, by the candidate's key. `causes` are the ops that make a
     result wrong, once they are sought. `best` is the smallest Case that was seen to fail. `untold` counts, for each
@@ -140,7 +139,7 @@ class ProbeRunner:
     repeats: int = 1
     confirmations: int = 0
     flaky_seconds: float = math.inf
-    deadline: float | None = None
+    seconds_left: Callable[[], float] = lambda: math.inf
     doubtful: bool = False
     may_spread: bool = False
     unrecorded: int = 0
@@ -310,9 +309,8 @@ class ProbeRunner:
 
     @property
     def _limits_now(self) -> Limits:
-        """The limits of a probe that begins now: it ends soon after the deadline."""
-        left = math.inf if self.deadline is None else self.deadline - time.monotonic()
-        return replace(self.limits, seconds=min(self.limits.seconds, max(left, _LAST_SECONDS)))
+        """The limits of a probe that begins now: it ends soon after the run's deadline."""
+        return replace(self.limits, seconds=min(self.limits.seconds, max(self.seconds_left(), _LAST_SECONDS)))
 
     def _judge(self, case: Case, end: ChildEnd) -> Judged:
         return judge(end, self.sought, case.graph.free_names, self.match, self.match_log, self.prepared.case.failure)

@@ -298,7 +298,7 @@ def _make_runner(
         doubtful=task.doubtful,
         may_spread=settings.workers is None,
         flaky_seconds=settings.flaky_seconds_for(prepared.case.script.seconds),
-        deadline=settings.deadline,
+        seconds_left=lambda: settings.seconds_left,
         run_jobs=run_jobs,
     )
     if elsewhere is not None:
