@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -93,9 +93,7 @@ class _Measurement:
         tensors = [item for item in self.case.inputs if isinstance(item, TensorInput)]
         contiguous = {item.name for item in tensors if item.meta.is_contiguous}  # also with any stride of a size of 1
         rows.sort(key=lambda row: (not row[1].startswith(_STRIDE), row[0] not in ("sizes", "dtypes")))
-        if self.simplifier.runner.workers > 1:
-            programs_of_rows = [program for row in rows for program in self._first_programs(*row)]
-            self.simplifier.ahead = [draw for each in programs_of_rows for draw in self._draws(each) or [each]]
+        self._have_asked_ahead(edits for row in rows for edits in self._first_edits(*row))
         for family, name in rows:
             if family == "sizes" and name.startswith(_SIZE):
                 self.needs.sentences.append(self._size(int(name.removeprefix(_SIZE))))
@@ -196,17 +194,21 @@ class _Measurement:
         self._gone.append(programs)
         return is_new
 
-    def _first_programs(self, family: str, name: str) -> Sequence[Case]:
-        """Return the programs that the measurement of a row begins with: its rows do not depend on each other."""
+    def _have_asked_ahead(self, groups: Iterable[Sequence[Edit]]) -> None:
+        """Let idle workers ask for the programs after these edits, which do not depend on each other's answers."""
+        if self.simplifier.runner.workers > 1:
+            programs = (program for edits in groups for program in self._programs(edits))
+            self.simplifier.ahead = [draw for each in programs for draw in self._draws(each) or [each]]
+
+    def _first_edits(self, family: str, name: str) -> Sequence[Sequence[Edit]]:
+        """Return the edits that the measurement of a row begins with."""
         if family == "sizes" and name.startswith(_SIZE):
             size = int(name.removeprefix(_SIZE))
-            others = [size_edits(self.case, size, other) for other in (size - 1, 1) if size > 1]
-        elif family == "dtypes":
-            others = [dtype_edits(name, other) for other in dtypes_like(name) if other != name]
-        else:
-            row = self.simplifier.row(family, name)
-            others = [row.rungs[-1]] if row is not None and row.rungs else []
-        return [program for edits in others for program in self._programs(edits)]
+            return [size_edits(self.case, size, other) for other in (size - 1, 1) if size > 1]
+        if family == "dtypes":
+            return [dtype_edits(name, other) for other in dtypes_like(name) if other != name]
+        row = self.simplifier.row(family, name)
+        return [row.rungs[-1]] if row is not None and row.rungs else []
 
     def _note_passing(self, family: str, programs: Sequence[Case]) -> None:
         """Keep the programs of which each draw passed."""
@@ -251,6 +253,7 @@ class _Measurement:
         free = (n for n in itertools.count(2 * size, size) if not {n - 1, n, n + 1}.intersection(taken))
         twice, thrice = next(free), next(free)
         beyond = twice + 1
+        self._have_asked_ahead(size_edits(self.case, size, other) for other in (more, beyond, twice))
         if shows(more):
             return _AT_LEAST if shows(twice) and shows(beyond) else ""
         if not passes(more, beyond):
@@ -265,16 +268,23 @@ class _Measurement:
         A value that no program can have is left out."""
         taken = {*numbers(self.case), size, size - 1, size + 1}
         shapes = [item.meta.shape for item in self.case.inputs if isinstance(item, TensorInput)]
-        for other in {n for shape in shapes for n in shape} - {0, size}:
-            for least in (other + 1, 2 * other + 1):
-                change = {other: next(n for n in itertools.count(least) if n not in taken)}
-                # A number 1 among the arguments of an op is no size.
-                programs = [
-                    self._programs(together({**change, size: new})[int(other == 1) :]) for new in (size, *passing)
-                ]
-                shows = [self._any_of(each) for each in programs]
-                if programs[0] and (shows[0] is not True or any(each is not False for each in shows[1:])):
-                    return False
+        sizes = sorted({n for shape in shapes for n in shape} - {0, size})
+        changes = [
+            (other, next(n for n in itertools.count(least) if n not in taken))
+            for other in sizes
+            for least in (other + 1, 2 * other + 1)
+        ]
+        # A number 1 among the arguments of an op is no size.
+        groups = [
+            [together({other: larger, size: new})[int(other == 1) :] for new in (size, *passing)]
+            for other, larger in changes
+        ]
+        self._have_asked_ahead(edits for group in groups for edits in group)
+        for group in groups:
+            programs = [self._programs(edits) for edits in group]
+            shows = [self._any_of(each) for each in programs]
+            if programs[0] and (shows[0] is not True or any(each is not False for each in shows[1:])):
+                return False
         return True
 
     def _dtype(self, dtype: str) -> str:

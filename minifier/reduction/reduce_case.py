@@ -48,8 +48,8 @@ from minifier.reduction.summary import (
 _OF_THE_CALL = {Aspect.NO_EXCEPTION.value, Aspect.OVERWRITTEN.value}
 
 _MIN_SECONDS_WITHOUT_THREADS = 15.0  # for the first probes of a backend that started threads at import
-_MAX_TABLE_SECONDS = 20.0  # for the table of wrong ops
-_MAX_TABLE_FRACTION = 0.2  # of the reduction's time, for that table
+_MAX_TABLE_SECONDS = 10.0  # for the table of wrong ops
+_MAX_TABLE_FRACTION = 0.1  # of the reduction's time, for that table
 
 Show = Callable[[Progress], None]
 

@@ -27,8 +27,8 @@ from minifier.search import Budget
 Alternatives = Sequence[Edit]
 """Edits of which the first that leaves a runnable program wins."""
 
-_MIN_SECONDS = 60.0
-_MAX_SEARCH_RATIO = 2.0  # seconds of the passes for each second of the search
+_MIN_SECONDS = 30.0
+_MAX_SEARCH_RATIO = 1.0  # seconds of the passes for each second of the search
 _MIN_NEEDS_SECONDS = 15.0
 _MAX_NEEDS_RATIO = 0.2  # seconds of the measurement of needs for each second before
 
@@ -45,8 +45,8 @@ class Simplifier:
     pass of each candidate that gave no answer, also when asked again. `ahead` are Cases that idle workers probe where
     no others follow.
 
-    Without a user's budget, its probes may take twice the time of the search's, as far as the `seconds` of the whole
-    reduction go, and at least a minute. If compiling is slow, nobody wants to wait for the last literal. Several
+    Without a user's budget, its probes may take the time of the search's, as far as the `seconds` of the whole
+    reduction go, and at least half a minute. If compiling is slow, nobody wants to wait for the last literal. Several
     workers probe the next candidates ahead of time, with the same result.
     """
 

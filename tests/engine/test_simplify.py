@@ -168,15 +168,15 @@ def test_a_budget_is_kept_to(make_lab, budget, workers):
 # Seconds that the search took, that pass with each look at the clock, the user's budget; whether there is time for all.
 PATIENCE = [
     (0.0, 0.5, Budget(), True),
-    (0.0, 61.0, Budget(), False),
-    (100.0, 61.0, Budget(), True),
-    (100.0, 201.0, Budget(), False),
+    (0.0, 31.0, Budget(), False),
+    (100.0, 31.0, Budget(), True),
+    (100.0, 101.0, Budget(), False),
     (1000.0, 500.0, Budget(deadline=1e9), True),
 ]
 
 
 @pytest.mark.parametrize(("searched", "step", "budget", "finishes"), PATIENCE)
-def test_they_take_a_minute_or_twice_as_long_as_the_search_or_the_users_budget(
+def test_they_take_half_a_minute_or_as_long_as_the_search_or_the_users_budget(
     make_lab, searched, step, budget, finishes
 ):
     lab, _ = make_lab(TANH, IS_TANH)
