@@ -359,7 +359,8 @@ class Simplifier:
                 raise Spent("the probe budget was used up")
             self._check_budget()
             idle = self.runner.workers - 1 if remaining is None else min(self.runner.workers, remaining) - 1
-            following = following or (self.ahead if later == () else ())
+            if not following and later == ():
+                following = [each for each in self.ahead if self.runner.key_of(each) != key]
             ahead = self._unanswered(following, idle) if following else self._next_candidates(later, idle)
             cases = {key: case, **ahead}
             for each, judged in zip(cases, self.runner.probe(list(cases.values())), strict=True):
