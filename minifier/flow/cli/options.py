@@ -167,8 +167,9 @@ _SHARED_OPTIONS = (
         type=RealNumber(min=0.1),
         metavar="SECONDS",
         help="Time limit of each probe, and of each backend call of the script. Default: for a probe ten times the "
-        "first failing run, at least 2 s, at most 300 s; in the script ten times the slowest call so far, at least "
-        "120 s, and 600 s for a first call that goes on computing.",
+        "first failing run, at least 2 s, at most 300 s; in the script five times the slowest call so far, at least "
+        "60 s, and 300 s for a first call that goes on computing. Ctrl-C in a call of more than 10 s takes it for a "
+        "hang.",
     ),
     click.option(
         "--memory",
@@ -215,8 +216,8 @@ _SHARED_OPTIONS = (
         "--budget",
         type=RealNumber(min=0),
         metavar="SECONDS",
-        help="Stop reducing after this time, by default ten times what the script takes, and 180 s; the best so far is "
-        "written and verified (exit code 3).",
+        help="Stop reducing after this time; the best so far is written and verified (exit code 3). By default the "
+        "whole run has ten times what the script takes, and 180 s, of which the reduction gets 70 %.",
     ),
     click.option(
         "--max-probes",
