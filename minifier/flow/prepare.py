@@ -10,9 +10,7 @@ import functools
 import gc
 import importlib
 import os
-import sys
 from collections.abc import Callable, Iterator
-from importlib.abc import MetaPathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -59,7 +57,7 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
         cluster = ending.enter_context(_connected(settings))
         if not gc.get_freeze_count():
             ending.callback(gc.unfreeze)
-        with interrupted_afterwards(), _ticking_at_imports(clock.tick):
+        with interrupted_afterwards():
             import_torch()
         _find_inductors_folders(temporary)
         for sentence in doubts():
@@ -67,22 +65,6 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
         from minifier.flow.attempt import Run
 
         yield Run(settings, clock, cluster, interpreters, temporary, ending)
-
-
-@contextlib.contextmanager
-def _ticking_at_imports(tick: Callable[[], object]) -> Iterator[None]:
-    """Call `tick` at each import of a module: that of torch takes seconds."""
-
-    class Ticking(MetaPathFinder):
-        def find_spec(self, *_: object) -> None:
-            tick()
-
-    finder = Ticking()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
 
 
 def _find_inductors_folders(temporary: TemporaryFolder) -> None:
