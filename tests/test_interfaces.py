@@ -369,9 +369,9 @@ def test_the_script_goes_on_where_an_attribute_of_torchs_objects_has_another_nam
             use()
             return losses.losses()
 
-    found = forked(work)
-    assert len(found) == 1, found
-    assert place.rpartition(".")[2].removeprefix("backed_") in found[0] and "; lost: " in found[0]
+    name = place.rpartition(".")[2].removeprefix("backed_")
+    found = forked(work)  # of what an earlier test of this process observes, too
+    assert found and all(name in each and "; lost: " in each for each in found), found
 
 
 def delete(place):
