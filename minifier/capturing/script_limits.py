@@ -108,9 +108,8 @@ class Terms:
 
 
 STACKS = "stacks.txt"
-MIN_LIMIT_SECONDS = 60.0  # for a backend call, unless the user sets a timeout
-IDLE_LIMIT_SECONDS = 120.0  # until the first call has returned, while the process waits,
-FIRST_LIMIT_SECONDS = 300.0  # and while it computes
+MIN_LIMIT_SECONDS = 120.0  # for a backend call, unless the user sets a timeout
+FIRST_LIMIT_SECONDS = 300.0  # until the first call has returned, while the process is computing
 _SLOWEST_CALL_FACTOR = 5
 _IDLE_SECONDS = 60.0  # a process is idle if, over this time,
 _IDLE_CORE_FRACTION = 0.05  # it uses at most this much of one core
@@ -156,7 +155,7 @@ class Watch:
         slowest = self._status.slowest
         if not slowest:  # no earlier call shows how long this backend takes
             is_idle = self._sampled_call != call.begun or self._is_idle()
-            return IDLE_LIMIT_SECONDS if is_idle else FIRST_LIMIT_SECONDS
+            return MIN_LIMIT_SECONDS if is_idle else FIRST_LIMIT_SECONDS
         return max(MIN_LIMIT_SECONDS, _SLOWEST_CALL_FACTOR * slowest)
 
     def _sample(self, pid: int, call: Running, lasted: float) -> None:
@@ -201,7 +200,7 @@ class Watch:
                 continue
             lasted = self._status.now() - call.begun - excused
             # Sampling starts early enough for `_is_idle` at the time of the first decision.
-            first_sample = IDLE_LIMIT_SECONDS - _IDLE_SECONDS - _SAMPLE_SECONDS
+            first_sample = MIN_LIMIT_SECONDS - _IDLE_SECONDS - _SAMPLE_SECONDS
             if lasted > first_sample and not self._status.slowest and not self._terms.timeout:
                 self._sample(child.pid, call, lasted)
             limit = self.limit(call)

@@ -13,7 +13,6 @@ from minifier.capturing import script_limits
 from minifier.capturing.capture import GraphProgress
 from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.script_limits import FIRST_LIMIT_SECONDS as FIRST
-from minifier.capturing.script_limits import IDLE_LIMIT_SECONDS as IDLE
 from minifier.capturing.script_limits import MIN_LIMIT_SECONDS as LEAST
 from minifier.capturing.script_limits import Keep, Terms, Watch
 from minifier.data.failure import Kind, Stage
@@ -114,18 +113,10 @@ def test_the_limit(status, clock, tmp_path):
     watch = Watch(status, tmp_path / "stacks", Terms())
     token = status.enter(Stage.RUN, 1, 4)
     (call,) = status.running()
-    assert watch.limit(call) == IDLE
+    assert watch.limit(call) == LEAST
     clock.move(30)
     status.leave(token)
     assert status.slowest == 30 and watch.limit(call) == 150
-    brief = RunningCalls(now=clock)
-    brief.leave(brief.enter(Stage.RUN, 1, 1))
-    assert Watch(brief, tmp_path / "stacks", Terms()).limit(call) == IDLE
-    clock.move(1)
-    token = brief.enter(Stage.RUN, 1, 2)
-    clock.move(1)
-    brief.leave(token)
-    assert Watch(brief, tmp_path / "stacks", Terms()).limit(call) == LEAST
     assert Watch(status, tmp_path, Terms(timeout=3)).limit(call) == 3
     kept = Watch(status, tmp_path, Terms(timeout=30, keep=Keep(1, 4, patience=2.5)))
     assert kept.limit(call) == 2.5
@@ -158,7 +149,7 @@ def test_time_in_which_everything_stood_still_does_not_count(status, clock, watc
 
 @pytest.mark.parametrize(
     ("computes", "ends"),
-    [(lambda seconds: 0.0, IDLE), (lambda seconds: seconds, FIRST), (lambda seconds: min(seconds, 200.0), 260)],
+    [(lambda seconds: 0.0, LEAST), (lambda seconds: seconds, FIRST), (lambda seconds: min(seconds, 200.0), 260)],
     ids=["waits", "computes", "waits at last"],
 )
 def test_the_first_call_is_waited_for_as_long_as_it_computes(status, clock, watched, monkeypatch, computes, ends):

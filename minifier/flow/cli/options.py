@@ -168,7 +168,7 @@ _SHARED_OPTIONS = (
         metavar="SECONDS",
         help="Time limit of each probe, and of each backend call of the script. Default: for a probe ten times the "
         "first failing run, at least 2 s, at most 300 s; in the script five times the slowest call so far, at least "
-        "60 s, and 300 s for a first call that goes on computing. Ctrl-C in a call of more than 10 s takes it for a "
+        "120 s, and 300 s for a first call that goes on computing. Ctrl-C in a call of more than 10 s takes it for a "
         "hang.",
     ),
     click.option(
