@@ -153,9 +153,8 @@ class Watch:
         if self._terms.timeout:
             return self._terms.timeout
         slowest = self._status.slowest
-        if not slowest:  # no earlier call shows how long this backend takes
-            is_idle = self._sampled_call != call.begun or self._is_idle()
-            return MIN_LIMIT_SECONDS if is_idle else FIRST_LIMIT_SECONDS
+        if not slowest and self._sampled_call == call.begun and not self._is_idle():
+            return FIRST_LIMIT_SECONDS  # no earlier call shows how long this backend takes
         return max(MIN_LIMIT_SECONDS, _SLOWEST_CALL_FACTOR * slowest)
 
     def _sample(self, pid: int, call: Running, lasted: float) -> None:
@@ -177,10 +176,10 @@ class Watch:
 
     def take_for_hang(self) -> bool:
         """Stop a process whose backend call has lasted long: it hangs. Return False without such a call."""
-        calls = self._status.running() if self.waits_until is not None and self._child is not None else ()
-        if not calls or self._child is None or self._child.is_stopped:
+        child, calls = self._child, self._status.running()
+        if self.waits_until is None or not calls or child is None or child.is_stopped:
             return False
-        self._child.stop()
+        child.stop()
         self._blame(calls[0], self._status.now() - calls[0].begun)
         return True
 

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from minifier.data.failure.kinds import Tolerance
 
-_TIMES_THE_SCRIPT, _MORE_SECONDS = 10, 180.0  # that a reduction may take without a budget of the user's
+_TIMES_THE_SCRIPT, _MORE_SECONDS = 10, 180.0  # that a run may take without a budget of the user's
 _REDUCTION_SHARE = 0.7  # of the seconds that are left to the whole run: the repro is verified and explained after it
 _LEAST_SECONDS = 15.0  # for a reduction that begins near the end of a run
 _FLAKY_SHARE = 0.5  # of the seconds that a reduction may take
+
+
+def _usual_seconds(script: float) -> float:
+    return _TIMES_THE_SCRIPT * script + _MORE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class Settings:
 
         No more than a share of what is left to the whole run. `script` is in seconds.
         """
-        seconds = _TIMES_THE_SCRIPT * script + _MORE_SECONDS if self.budget is None else self.budget
+        seconds = _usual_seconds(script) if self.budget is None else self.budget
         return min(seconds, max(_LEAST_SECONDS, _REDUCTION_SHARE * self.seconds_left))
 
     @property
@@ -70,7 +74,7 @@ class Settings:
         It is when the script's seconds have passed ten times, and 180 more. A budget of the user's is for the reduction
         alone: the rest of the run gets its share beside it.
         """
-        seconds = _TIMES_THE_SCRIPT * script + _MORE_SECONDS
+        seconds = _usual_seconds(script)
         if self.budget is not None:
             seconds = max(seconds, self.now() - begun + self.budget / _REDUCTION_SHARE)
         return replace(self, deadline=begun + seconds)

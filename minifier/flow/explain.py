@@ -72,8 +72,7 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
     case = result.case
     # What comes after a control that fails is not at fault.
     asked = with_control(case, summary.failing_control) if summary.failing_control else case
-    left = run.settings.seconds_left
-    seconds = min(seconds or max(_MIN_SECONDS, _MAX_SHARE * summary.seconds), left)
+    seconds = min(seconds or max(_MIN_SECONDS, _MAX_SHARE * summary.seconds), run.settings.seconds_left)
     if not seconds:
         return summary
     try:

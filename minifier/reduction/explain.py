@@ -15,10 +15,11 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import torch
 
@@ -53,6 +54,7 @@ from minifier.torch_side.torch_private import (
     observe_aot_compilers,
 )
 
+_Item = TypeVar("_Item")
 Setting = tuple[str, str, Any]  # module, key, value of a configuration value
 
 # Subsystems of CompilerBisector in the order in which they run, as a reader knows them; then what runs all the others.
@@ -205,13 +207,13 @@ class _LeftOut:
 
 
 class _LimitedProber(LocalProber):
-    """Probes Cases, the first of them without the applications `left_out`, one for each; keeps the names of what the
-    first applied, by part.
+    """Probes Cases, each without the applications that `left_out` has for it, by the identity of the Case; keeps the
+    names of what the first applied, by part.
 
     The graphs that AOTAutograd's compilers get are written into `dumps`, unless it is None.
     """
 
-    left_out: Sequence[_LeftOut] = ()
+    left_out: Mapping[int, _LeftOut] = MappingProxyType({})
     dumps: Path | None = None
 
     def __init__(self, prepared: PreparedCase, scratch: Path) -> None:
@@ -233,8 +235,9 @@ class _LimitedProber(LocalProber):
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         """Return how each candidate ended; stages after `until` may be left out."""
 
-        def job(case: Case, left_out: _LeftOut | None) -> dict[str, Any]:
+        def job(case: Case) -> dict[str, Any]:
             numbers, counts = itertools.count(), Counter[str]()
+            left_out = self.left_out.get(id(case))
 
             def is_left_out(part: str, name: str) -> bool:
                 tell(**{f"{_APPLIED}{next(numbers)}": (part, name)})
@@ -257,7 +260,7 @@ class _LimitedProber(LocalProber):
             choose_partitions(is_left_out)
             return evaluate(self._prepared_for(case), case, until)
 
-        jobs = [functools.partial(job, *each) for each in itertools.zip_longest(cases, self.left_out[: len(cases)])]
+        jobs = [functools.partial(job, case) for case in cases]
         ended = run_again_if_killed(jobs, limits, self.scratch)
         applied = defaultdict(list)
         for key, names in ended[0].told.items():
@@ -363,21 +366,22 @@ class _Explainer:
 
     def _without(self, *left_out: _LeftOut) -> list[Verdict]:
         """Probe the Case without each of these applications, at once."""
-        self.prober.left_out = left_out
+        cases = [replace(self.case) for _ in left_out]  # a Case may be probed again, alone
+        self.prober.left_out = {id(case): each for case, each in zip(cases, left_out, strict=True)}
         try:
-            return self._asked([each.change for each in left_out], [self.case] * len(left_out))
+            return self._asked([each.change for each in left_out], cases)
         finally:
-            self.prober.left_out = ()
+            self.prober.left_out = {}
 
-    @property
-    def _at_once(self) -> int:
-        return max(1, min(cores(), 2)) if self.case.is_on_host else 1
+    def _batches(self, items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+        """Yield the items, as many together as are probed at once."""
+        size = max(1, min(cores(), 2)) if self.case.is_on_host else 1
+        return (items[start : start + size] for start in range(0, len(items), size))
 
     def _answers_without(self, parts: Sequence[str]) -> dict[str, Verdict]:
         """Return the answer without each part, in their order, up to the first without which the Case passes."""
         answers: dict[str, Verdict] = {}
-        for start in range(0, len(parts), self._at_once):
-            batch = parts[start : start + self._at_once]
+        for batch in self._batches(parts):
             left_out = (_LeftOut(part, range(1, sys.maxsize), "without") for part in batch)
             answers |= zip(batch, self._without(*left_out), strict=True)
             if Verdict.PASS in answers.values():
@@ -402,13 +406,13 @@ class _Explainer:
     def _alone(self, part: str, names: Sequence[str]) -> _Application | None:
         """Return the first application that is at fault alone: the Case passes without it."""
         total = len(names)
-        for start in range(0, total, self._at_once):
-            numbers = range(start + 1, min(start + self._at_once, total) + 1)
-            which = [f"without {names[number - 1]}, number {number} of {total} of" for number in numbers]
-            left_out = (_LeftOut(part, range(n, n + 1), words) for n, words in zip(numbers, which, strict=True))
-            for number, verdict in zip(numbers, self._without(*left_out), strict=True):
+        for batch in self._batches(list(enumerate(names, 1))):
+            left_out = (
+                _LeftOut(part, range(n, n + 1), f"without {name}, number {n} of {total} of") for n, name in batch
+            )
+            for (number, name), verdict in zip(batch, self._without(*left_out), strict=True):
                 if verdict is Verdict.PASS:
-                    return _Application(part, number, total, names[number - 1], alone=True)
+                    return _Application(part, number, total, name, alone=True)
         return None
 
     def _avoiding(self, at_fault: _Application | None) -> Iterator[Setting]:
@@ -418,8 +422,7 @@ class _Explainer:
         known = [(place, value) for place, value in (*named, *table) if has_config(*place)]
         now = config_values() | {(module, key): value for module, key, value in self.case.state.config}
         settings = [(*place, value) for place, value in known if now[place] != value]
-        for start in range(0, len(settings), self._at_once):
-            batch = settings[start : start + self._at_once]
+        for batch in self._batches(settings):
             cases = [with_setting(self.case, each) for each in batch]
             verdicts = self._asked(list(map(setting_statement, batch)), cases)
             yield from (each for each, verdict in zip(batch, verdicts, strict=True) if verdict is Verdict.PASS)

@@ -103,7 +103,7 @@ def with_pauses(runner: ProbeRunner, case: Case, calls: int, rate: float = 0.0) 
     is_hang = case.failure.fingerprint.kind is Kind.TIMEOUT
     for candidate in candidates:
         by_chance = 1.0 - (1.0 - rate) ** candidate.calls  # each call may show a flaky failure
-        needed = max(_CERTAIN_TRIES, _tries_to_tell(by_chance, _MAX_LUCK / len(candidates))) if rate else _CERTAIN_TRIES
+        needed = max(_CERTAIN_TRIES, _tries_to_tell(by_chance, _MAX_LUCK / len(candidates)))
         if needed <= _MAX_TRIES and _is_certain(runner, candidate, 1 if is_hang else needed):
             return _with_margin(candidate)
     return None

@@ -108,12 +108,11 @@ class ProbeRunner:
     `part` is the pass, within the phase, that is running. `verdicts` are those of each pass, else of each phase.
     `rate` is the fraction of runs that show the failure; a probe is repeated up to `repeats` times. A candidate counts
     as failing only if as many further probes as `confirmations` fail too. All repetitions of a flaky failure's probes
-    may take `flaky_seconds`. A probe has no more than the `seconds_left`, but a few.
-    `unrecorded` counts values that were too large to keep. `grows`: probes that run out of time raise the timeout.
-    `sighted` has the failure that each candidate last showed, by the candidate's key. `causes` are the ops that make a
-    result wrong, once they are sought. `best` is the smallest Case that was seen to fail. `untold` counts, for each
-    proof, the candidates that do not tell whether the failure is gone. `left_out` has the steps that an error of this
-    tool ended, each with its traceback.
+    may take `flaky_seconds`. A probe has no more than the `seconds_left`, but a few. `unrecorded` counts values that
+    were too large to keep. `grows`: probes that run out of time raise the timeout. `sighted` has the failure that each
+    candidate last showed, by the candidate's key. `causes` are the ops that make a result wrong, once they are sought.
+    `best` is the smallest Case that was seen to fail. `untold` counts, for each proof, the candidates that do not tell
+    whether the failure is gone. `left_out` has the steps that an error of this tool ended, each with its traceback.
     """
 
     prepared: PreparedCase

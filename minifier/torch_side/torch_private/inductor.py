@@ -159,8 +159,8 @@ def warm_up_inductor() -> None:
     """
     if _VECTORS.state() is InterfaceState.NOT_LOADED or (valid_vec_isa_list := _VECTORS.find()) is None:
         return
-    # Without a compiler, for example, each child will see the error itself.
     link_libraries(_checks(), checks_only=True)
+    # Without a compiler, for example, each child will see the error itself.
     with variable_set("TORCHINDUCTOR_CACHE_DIR", str(_checks())), contextlib.suppress(Exception):
         valid_vec_isa_list()
 
