@@ -133,7 +133,7 @@ class LocalProber:
         killed = prepared.case.failure.fingerprint.kind in _KILLED
         link_libraries(scratch / COMPILED, checks_only=killed)
         if prepared.case.backend.name == INDUCTOR and not prepared.imports_in_child:
-            self.preload(INDUCTOR_MODULES)
+            self.prepared.preload(INDUCTOR_MODULES)
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         """Return how each candidate ended; stages after `until` may be left out."""
@@ -145,9 +145,5 @@ class LocalProber:
         ended = run_children([job(case) for case in cases], limits, self.scratch)
         loaded = [end.loaded for end in ended if end.loaded or end.result is not None]  # a dead child reports nothing
         if self.prepared.asks_for_imports and loaded:
-            self.preload(max(loaded, key=len))
+            self.prepared.preload(max(loaded, key=len))
         return ended
-
-    def preload(self, modules: Sequence[str]) -> None:
-        """Import modules of torch for all later children."""
-        self.prepared.preload(modules)
