@@ -1,189 +1,155 @@
-"""`minify run` on large failures: a long graph, many graphs, heavy weights, a long message, much output.
+"""What `minify run` makes of the corpus of failing programs, as numbers that two builds can be compared by.
 
-`python benchmarks/scale.py [CASE...] [--write]`; see README.md beside it. Memory is the peak of all processes together,
-each page shared by several counted once (PSS), looked at five times a second.
+    python benchmarks/scale.py [--only REGEX]... [--write] > new.json
+    python benchmarks/scale.py --diff old.json new.json
+
+See README.md beside it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
-import psutil
+from programs import ROOT, Program, environment, programs, result_in, size_in
 
-TABLE = Path(__file__).resolve().parents[1] / "notes" / "scale.md"
-_LIMIT_SECONDS = 3600
-_LOOK_SECONDS = 0.2
+TABLE = ROOT / "benchmarks" / "REAL.md"
+_LIMIT_SECONDS = 900
+_HEADINGS = ("case", "what happens", "to reach", "exit", "ops", "lines", "probes", "control", "/ script", "reached")
+# What a change may cost a program before it has to be explained.
+_MORE_OPS, _MORE_LINES = 2, 4
 
-_BACKEND = """
-import torch
-
-
-def refuse(gm, inputs):
-    if any(getattr(node.target, "__name__", "") == "erf" for node in gm.graph.nodes):
-        raise LookupError(MESSAGE)
-    return gm.forward
-"""
-_CHAIN = """
-import refusing
-import torch
+Row = dict[str, Any]
 
 
-def chain(x):
-    for step in range(LENGTH):
-        x = torch.sin(x) + 1
-    x = torch.erf(x)
-    for step in range(LENGTH):
-        x = torch.cos(x) * 2
-    return x
+def run(program: Program, folder: Path) -> Row:
+    """Run a program by itself, then under `minify run`, both in the folder; return what came of it."""
+    script = program.put_into(folder)
+    alone, _, _ = _timed([sys.executable, script.name, *program.arguments], folder)
+    command = [sys.executable, "-m", "minifier", "run", "--quiet", "--out", "out", *program.options, script.name]
+    seconds, code, printed = _timed([*command, *program.arguments], folder)
+    result, repro = result_in(folder / "out"), folder / "out" / "repro.py"
+    text = repro.read_text(encoding="utf-8") if repro.exists() else ""
+    explained = result.get("explained") or {}
+    return {
+        "what": program.what,
+        "source": program.facts.get("source"),
+        "reach": program.facts["reach"],
+        "exit": code,
+        "status": result.get("status"),
+        "verified": result.get("verified"),
+        "level": result.get("level"),
+        "size": size_in(result),
+        "lines": len(text.splitlines()) or None,
+        "probes": result.get("probes", {}).get("total"),
+        "script": round(alone, 2),
+        "times": round(seconds / alone, 2),
+        "phases": result.get("seconds", {}).get("phases"),
+        "part": explained.get("part"),
+        "needs": result.get("needs"),
+        "missed": program.missed(code, printed, folder / "out"),
+        "repro": text,
+    }
 
 
-print("a line of output\\n" * LINES, end="")
-torch.compile(chain, backend=refusing.refuse)(torch.randn(4, 4))
-"""
-_PIECE = """\
-    x = torch.sin(x) + 1
-    torch._dynamo.graph_break()
-"""
-_GRAPHS = f"""
-import refusing
-import torch
+def _timed(command: Sequence[str], folder: Path) -> tuple[float, int, str]:
+    """Run a command; return its seconds, its exit status and what it printed on standard error.
+
+    One that takes longer than the limit is interrupted, as a person would, and hands over what it has.
+    """
+    began = time.monotonic()
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            command, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
+        ) as process,
+    ):
+        try:
+            process.wait(_LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            process.wait(_LIMIT_SECONDS)
+        seconds = time.monotonic() - began
+        errors.seek(0)
+        return seconds, process.returncode, errors.read()
 
 
-def pieces(x):
-{_PIECE * 200}
-    return torch.erf(x)
+def table_line(name: str, row: Row) -> str:
+    """Return the line of a program in REAL.md."""
+    control = (row["verified"] or {}).get("control") or ""
+    numbers = ["" if row[key] is None else str(row[key]) for key in ("size", "lines", "probes")]
+    cells = [f"[{name}]({row['source']})", row["what"], row["reach"], str(row["exit"]), *numbers, control]
+    cells += [f"{row['times']:.1f}", "**no**" if row["missed"] else "yes"]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-torch.compile(pieces, backend=refusing.refuse)(torch.randn(4, 4))
-"""
-_WEIGHTS = """
-import refusing
-import torch
+def write_table(rows: Mapping[str, Row]) -> None:
+    """Put the rows of reported failures into REAL.md, whose rows of other programs stay."""
+    found = TABLE.read_text(encoding="utf-8").splitlines() if TABLE.exists() else []
+    lines = {match[1]: line for line in found if (match := re.match(r"\| \[(\w+)\]", line))}
+    lines |= {name: table_line(name, row) for name, row in rows.items() if row["source"]}
+    times = sorted(float(line.rsplit(" | ", 2)[1]) for line in lines.values())
+    reached = f"{sum(line.endswith('| yes |') for line in lines.values())} of {len(lines)} reached"
+    head = "| " + " | ".join(_HEADINGS) + " |\n|" + " --- |" * len(_HEADINGS)
+    median = f"in a median of {times[len(times) // 2]:.1f} times the script's own time, {times[-1]:.1f} at most"
+    text = f"# Real failures\n\nMade by `python benchmarks/scale.py --write`. {reached}, {median}.\n\n{head}\n"
+    TABLE.write_text(text + "".join(f"{lines[name]}\n" for name in sorted(lines)), encoding="utf-8")
 
 
-class Block(torch.nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.up = torch.nn.Linear(width, 4 * width, bias=False, dtype=torch.bfloat16)
-        self.down = torch.nn.Linear(4 * width, width, bias=False, dtype=torch.bfloat16)
-
-    def forward(self, x):
-        return x + self.down(torch.erf(self.up(x)))
-
-
-with torch.no_grad():
-    model = torch.nn.Sequential(*(Block(4096) for n in range(16)))
-    torch.compile(model, backend=refusing.refuse)(torch.randn(2, 4096, dtype=torch.bfloat16))
-"""
-_SHORT = '"no kernel for erf"'
-_LONG = '"no kernel for erf: " + "x1 " * 3_500_000'
+def differences(old: Mapping[str, Row], new: Mapping[str, Row]) -> list[str]:
+    """Compare two runs of the corpus; return the lines to print, the programs that became worse first."""
+    both = [name for name in old if name in new]
+    worse = [f"worse   {name}: {'; '.join(told)}" for name in both if (told := _losses(old[name], new[name]))]
+    better = [f"better  {name}: {'; '.join(told)}" for name in both if (told := _losses(new[name], old[name]))]
+    sums = [sum(rows[name]["times"] for name in both) for rows in (old, new)]
+    total = f"{len(both)} programs; the ratios to the scripts' own time sum up to {sums[0]:.0f}, now {sums[1]:.0f}"
+    change = f" ({sums[1] / sums[0] - 1:+.0%})" if both else ""
+    probes = [sum(rows[name]["probes"] or 0 for name in both) for rows in (old, new)]
+    return [*worse, *better, f"{total}{change}; probes {probes[0]}, now {probes[1]}."]
 
 
-@dataclass(frozen=True, slots=True)
-class Large:
-    """A failing script, and what its backend raises."""
-
-    what: str
-    script: str
-    message: str = _SHORT
-
-
-CASES = {
-    "ops": Large("a graph of 20,001 ops", _CHAIN.replace("LENGTH", "5_000").replace("LINES", "0")),
-    "graphs": Large("200 graph breaks; the last graph fails", _GRAPHS),
-    "weights": Large("weights of 4 GiB in bfloat16", _WEIGHTS),
-    "message": Large("a message of 10 MB", _CHAIN.replace("LENGTH", "10").replace("LINES", "0"), _LONG),
-    "output": Large("1,000,000 lines of output", _CHAIN.replace("LENGTH", "10").replace("LINES", "1_000_000")),
-}
+def _losses(old: Row, new: Row) -> list[str]:
+    """Return what the first row has that the second has no longer."""
+    told = [f"missed now: {each}" for each in new["missed"] if each not in old["missed"]]
+    if old["repro"] and not new["repro"]:
+        return [*told, "no repro"]
+    for key, allowed in (("size", _MORE_OPS), ("lines", _MORE_LINES)):
+        if old[key] is not None and new[key] is not None and new[key] > old[key] + allowed:
+            told.append(f"{key} {old[key]} -> {new[key]}")
+    return told
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A command that has ended: its exit status, wall seconds, and peak PSS in MiB."""
-
-    status: int
-    seconds: float
-    mebibytes: float
-
-
-def _pss(process: psutil.Process) -> int:
-    with contextlib.suppress(psutil.Error, OSError):
-        return int(process.memory_full_info().pss)
-    return 0  # it has ended
-
-
-def measure(arguments: Sequence[str], folder: Path) -> Measured:
-    """Run `python ARGUMENTS...` in the folder, and look at the memory of all its processes."""
-    started, peak = time.monotonic(), 0
-    with (folder / "output.txt").open("wb") as output:
-        process = psutil.Popen([sys.executable, *arguments], cwd=folder, stdout=output, stderr=subprocess.STDOUT)
-        while process.poll() is None:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                peak = max(peak, sum(map(_pss, [process, *process.children(recursive=True)])))
-            if time.monotonic() - started > _LIMIT_SECONDS:
-                for each in [*process.children(recursive=True), process]:
-                    each.kill()
-            time.sleep(_LOOK_SECONDS)
-    return Measured(process.returncode, time.monotonic() - started, peak / 2**20)
-
-
-def row_of(name: str, folder: Path) -> str:
-    """Run a case by itself and under the tool; return its row of the table."""
-    case = CASES[name]
-    (folder / "refusing.py").write_text(_BACKEND.replace("MESSAGE", case.message))
-    (folder / "failing.py").write_text(case.script)
-    own = measure(["failing.py"], folder)
-    ran = measure(["-m", "minifier", "run", "--out", "out", "failing.py"], folder)
-    result = folder / "out" / "result.json"
-    data = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
-    times = ran.seconds / own.seconds
-    memory = ran.mebibytes / own.mebibytes
-    cells = (
-        case.what,
-        ran.status,
-        data.get("ops_after", ""),
-        data.get("probes", {}).get("total", ""),
-        f"{own.mebibytes:,.0f}",
-        f"{memory:.2f}",
-        f"{own.seconds:.1f}",
-        f"{times:.1f}",
-    )
-    return "| " + " | ".join(map(str, cells)) + " |"
-
-
-HEAD = """\
-| case | exit | ops | probes | script, MiB | minify / script | script, s | minify / script |
-| --- | --- | --- | --- | --- | --- | --- | --- |"""
-
-
-@click.command(help=__doc__)
-@click.argument("names", nargs=-1)
-@click.option("--write", is_flag=True, help="Replace the table in notes/scale.md.")
-def main(names: tuple[str, ...], write: bool) -> None:
-    """Print a row for each case."""
-    for name in names:
-        if name not in CASES:
-            raise click.BadParameter(f"{name} is none of {', '.join(CASES)}")
-    rows = []
-    click.echo(HEAD)
-    for name in names or CASES:
+@click.command()
+@click.option("--only", multiple=True, metavar="REGEX", help="Programs whose names have this in them.")
+@click.option("--write", is_flag=True, help="Put the rows into REAL.md.")
+@click.option("--diff", type=(click.Path(path_type=Path), click.Path(path_type=Path)), metavar="OLD NEW")
+def main(only: tuple[str, ...], write: bool, diff: tuple[Path, Path] | None) -> None:
+    """Run the corpus and print what came of it, as JSON; or print what differs between two such runs."""
+    if diff:
+        old, new = (json.loads(path.read_text(encoding="utf-8")) for path in diff)
+        click.echo("\n".join(differences(old, new)))
+        return
+    rows: dict[str, Row] = {}
+    for program in programs(only):
+        if lacking := program.lacks():
+            click.echo(f"{program.name}: left out, for it needs {lacking}", err=True)
+            continue
         with tempfile.TemporaryDirectory(prefix="minify-scale-") as folder:
-            rows.append(row_of(name, Path(folder)))
-        click.echo(rows[-1])
-    if write:
-        text = TABLE.read_text(encoding="utf-8")
-        before, _, rest = text.partition(HEAD)
-        after = rest[rest.index("\n\n") :]
-        TABLE.write_text(before + "\n".join([HEAD, *rows]) + after, encoding="utf-8")
+            row = rows[program.name] = run(program, Path(folder))
+        what = "; ".join(row["missed"]) or "reached"
+        click.echo(f"{program.name}: {what}; {row['size']} left, {row['times']:.1f} times the script", err=True)
+        if write:
+            write_table(rows)
+    click.echo(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

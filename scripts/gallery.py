@@ -1,4 +1,4 @@
-"""Write docs/gallery.md: runs of real failing programs of benchmarks/real/, each with its last lines and its repro.
+"""Write docs/gallery.md: runs of reported failures of tests/corpus/, each with its last lines and its repro.
 
 `python scripts/gallery.py` takes about ten minutes; after names of programs, only theirs are made anew.
 """
@@ -17,7 +17,7 @@ import torch
 HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE / "benchmarks"))
 
-from real import SCRIPTS, Real  # noqa: E402
+from programs import CORPUS, Program  # noqa: E402
 
 PAGE = HERE / "docs" / "gallery.md"
 # One of each kind: what raises, dies and differs; the inputs, the gradients, the layout; inductor, AOTAutograd, Dynamo.
@@ -44,8 +44,8 @@ and the whole repro.
 
 def entry(name: str, folder: Path) -> str:
     """Run a program under `minify run` in this folder; return its part of the page."""
-    real = Real.read(SCRIPTS / f"{name}.py")
-    program = real.path.read_text(encoding="utf-8").partition('"""\n\n')[2]
+    of_corpus = Program.read(CORPUS / f"{name}.py")
+    program = of_corpus.path.read_text(encoding="utf-8").partition('"""\n\n')[2]
     (folder / f"{name}.py").write_text(program, encoding="utf-8")
     minify = [sys.executable, "-m", "minifier"]
     subprocess.run([*minify, "run", "--quiet", f"{name}.py"], cwd=folder, stdin=subprocess.DEVNULL, check=False)
@@ -55,7 +55,7 @@ def entry(name: str, folder: Path) -> str:
     repro = (folder / out / "repro.py").read_text(encoding="utf-8").strip()
     indented = "".join(f"    {line}".rstrip() + "\n" for line in program.strip().splitlines())
     return (
-        f"## {name}\n\n{real.what} [The report]({real.source}).\n\n"
+        f"## {name}\n\n{of_corpus.what} [The report]({of_corpus.facts['source']}).\n\n"
         f'??? note "The program, {len(program.splitlines())} lines"\n\n    ```python\n{indented}    ```\n\n'
         f"```\n{lines}\n```\n\n```python\n{repro}\n```\n"
     )

@@ -1,0 +1,103 @@
+"""The corpus: each failing program under `minify run`, once, with all that its header and every run promise."""
+
+import json
+import zipfile
+
+import pytest
+from programs import ROOT, Program, programs
+
+BY_LAYER = [program for program in programs() if program.layer != "corpus"]
+
+
+def parameter(program):
+    return pytest.param(program, id=program.name, marks=[pytest.mark.soak] if program.layer == "soak" else [])
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("program", [parameter(program) for program in BY_LAYER])
+def test_program(program, project):
+    if lacking := program.lacks():
+        pytest.skip(f"needs {lacking}")
+    script = program.put_into(project.folder)
+    given = ("--out", project.out, "--verify", "1", *program.options, script.name, *program.arguments)
+    done = project.minify("run", *given, timeout=280)
+    assert program.missed(done.code, done.stderr, done.out) == [], done.stderr
+    if done.out.exists():
+        assert_whole(done, project)
+
+
+def assert_whole(done, project):
+    """What every run that has written its folder promises, however it ended."""
+    result = done.result
+    counts, phases = result["probes"], result["seconds"]["phases"]
+    assert counts["total"] == sum(counts[verdict] for verdict in ("SAME", "OTHER", "PASS", "INVALID", "UNRESOLVED"))
+    assert sum(phases.values()) == pytest.approx(result["seconds"]["total"], abs=0.1)
+    assert {"report.md", "result.json", "bundle.zip"} <= {path.name for path in done.out.iterdir()}
+    assert not list(done.out.glob(".*")), "half-written files were left"
+    with zipfile.ZipFile(done.out / "bundle.zip") as bundle:
+        texts = [bundle.read(name).decode(errors="replace") for name in bundle.namelist()]
+    assert not any(str(project.root) in text or str(ROOT) in text for text in texts), "a private path in the bundle"
+    if done.code == 0:
+        assert result["verified"]["same"] == result["verified"]["runs"] == 1
+        assert result["verified"]["control"] == "passed"
+        assert "import minifier\n" not in done.repro and "from minifier " not in done.repro
+
+
+def write(folder, header, name="case.py"):
+    (folder / name).write_text(f'"""The backend knows no cosine.\n\n{header}\n"""\n')
+    return folder / name
+
+
+def test_a_header_is_read(tmp_path):
+    header = "source: https://example.com/1\nreach: exit 3, 2 ops\nrun: --verify 1 -- --layers 4 'a b'\nlayer: soak"
+    program = Program.read(write(tmp_path, header))
+    assert (program.what, program.exit, program.size) == ("The backend knows no cosine.", 3, 2)
+    assert (program.options, program.arguments) == (["--verify", "1"], ["--layers", "4", "a b"])
+    assert program.layer == "soak" and program.lacks() == ""
+
+
+@pytest.mark.parametrize("header", ["reach: exit zero", "source: https://example.com", "reach: exit 0\nlayer: odd"])
+def test_a_wrong_header_is_named(tmp_path, header):
+    with pytest.raises(Exception, match=r"case\.py: its docstring lacks"):
+        Program.read(write(tmp_path, header))
+
+
+@pytest.mark.parametrize(
+    ("fact", "is_here"),
+    [("torch: >=2.8", True), ("torch: <=2.7", False), ("torch: >=99", False), ("needs: nosuchthing", False)],
+)
+def test_what_a_program_needs_is_looked_for(tmp_path, fact, is_here):
+    assert (Program.read(write(tmp_path, f"reach: exit 0\n{fact}")).lacks() == "") is is_here
+
+
+REACHED = {"level": "dynamo", "ops_after": 1, "verified": {"control": "passed"}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "repro", "missed"),
+    [
+        ({}, 0, "torch.cos(x)", []),
+        ({}, 4, "torch.cos(x)", ["exit 4 for 0"]),
+        ({"ops_after": 2}, 0, "torch.cos(x)", ["2 for 1 ops or statements"]),
+        ({"level": "source", "statements_after": 3}, 0, "torch.cos(x)", ["3 for 1 ops or statements"]),
+        ({"verified": {"control": "failed"}}, 0, "torch.cos(x)", ["no repro that passes in eager"]),
+        ({}, 0, "torch.sin(x)", ["shows: cos"]),
+        ({}, 0, "torch.cos(x).tan()", ["hides: tan"]),
+    ],
+)
+def test_what_was_missed_is_told(tmp_path, changed, code, repro, missed):
+    program = Program.read(write(tmp_path, "reach: exit 0, 1 op\nshows: cos\nhides: tan"))
+    (tmp_path / "result.json").write_text(json.dumps(REACHED | changed))
+    (tmp_path / "repro.py").write_text(repro)
+    assert program.missed(code, "", tmp_path) == missed
+
+
+def test_a_folder_is_a_program(tmp_path):
+    (tmp_path / "project").mkdir()
+    write(tmp_path / "project", "reach: exit 1\nsays: nothing failed", "main.py")
+    (tmp_path / "project" / "other.py").write_text("")
+    (tmp_path / "copy").mkdir()
+    program = Program.read(tmp_path / "project")
+    assert program.put_into(tmp_path / "copy") == tmp_path / "copy" / "main.py"
+    assert (tmp_path / "copy" / "other.py").exists()
+    assert program.missed(1, "nothing failed", tmp_path) == [] != program.missed(1, "", tmp_path)
