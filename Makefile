@@ -1,4 +1,4 @@
-# One command each: demo, quick, test, soak, lint, types, format, bench, docs, packages. Everything happens in .venv,
+# One command each: demo, quick, test, soak, corpus, lint, types, format, bench, docs, packages. Everything happens in .venv,
 # and each command installs its own extra of pyproject.toml there when it is first used.
 PYTHON ?= python3
 # The CPU build; any torch that pip understands: make test TORCH=torch==2.13.0
@@ -23,7 +23,7 @@ PACKAGES_thunder := lightning-thunder==0.2.6
 PACKAGES_tvm := apache-tvm==0.27.0.post1
 PACKAGES_max := torch-max-backend==0.2.0 max==25.6.1
 
-.PHONY: demo quick test soak coverage test-backends torches lint types format bench docs packages clean
+.PHONY: demo quick test soak corpus coverage test-backends torches lint types format bench docs packages clean
 
 demo: $(READY)
 	@echo "--- samples/failing.py fails under torch.compile; minify run finds out why"
@@ -42,6 +42,10 @@ test: .venv/.test
 # What takes long, or a program of its own: many kills, Ray, a browser, the pages of the documentation, the matrix.
 soak: .venv/.soak
 	$(PYTEST) -m soak $(PYTEST_ARGS)
+
+# Every failing program of tests/corpus, one after the other, and the table of reported failures; two hours.
+corpus: .venv/.test
+	$(BIN)/python benchmarks/scale.py --write > corpus.json
 
 # Which lines of the tool the tests run, in forks and commands too; slower than the tests alone.
 coverage: .venv/.test
@@ -69,6 +73,7 @@ lint: .venv/.lint
 	! grep -rnE '$(TIMED)' tests --include='*.py' --exclude=clock.py --exclude-dir=goldens
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/lines.py
 	$(BIN)/lint-imports
 
 format: .venv/.lint

@@ -41,19 +41,20 @@ def identity(message):
     return Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("RuntimeError",), message=normalise(message))
 
 
-def test_messages_of_one_failure_are_recognised_and_of_two_are_told_apart(capsys):
-    counts, wrong = {True: 0, False: 0}, {True: [], False: []}
-    for source, is_same, (one, other) in PAIRS:
-        counts[is_same] += 1
-        if same(identity(one), identity(other)) is not is_same:
-            wrong[is_same].append(f"{source}\n{normalise(one)}\n--\n{normalise(other)}")
-    misses, false_alarms = wrong[True], wrong[False]
-    with capsys.disabled():
-        print(f"\n{counts[True]} pairs of one failure: {len(misses)} missed; ", end="")
-        print(f"{counts[False]} pairs of two failures: {len(false_alarms)} taken for one")
-    assert sum(counts.values()) >= 200 and min(counts.values()) >= 80
+def wrong_pairs():
+    """Return (source, whether both are one failure, normalised texts) of each pair that is judged wrongly."""
+    return [
+        (source, is_same, f"{source}\n{normalise(one)}\n--\n{normalise(other)}")
+        for source, is_same, (one, other) in PAIRS
+        if same(identity(one), identity(other)) is not is_same
+    ]
+
+
+def test_messages_of_one_failure_are_recognised_and_of_two_are_told_apart():
+    wrong = wrong_pairs()
+    misses, false_alarms = ([texts for _, is_same, texts in wrong if is_same is kind] for kind in (True, False))
     assert not false_alarms, "\n\n".join(false_alarms)
-    assert len(misses) < MAX_MISSES * counts[True], "\n\n".join(misses)
+    assert len(misses) < MAX_MISSES * sum(is_same for _, is_same, _ in PAIRS), "\n\n".join(misses)
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: f"{group[0]}-{group[1][-40:]}")

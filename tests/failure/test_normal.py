@@ -13,14 +13,10 @@ SAME = [
     ("object at 0x7f3aa1b2", "object at 0xDEADBEEF"),
     ("cannot broadcast [2, 3] with (4, 5)", "cannot broadcast [64] with [1, 1]"),
     ("shape torch.Size([2, 3]) is odd", "shape torch.Size([8]) is odd"),
-    ("shape=[Dim(2), Dim(6), Dim(4)], device=cpu:0", "shape=[Dim(1)], device=cpu:0"),
-    ("R.Tensor((T.int64(2), T.int64(3)))", "R.Tensor((2, 3, 4))"),
     ("add_12 reads mul_3", "add_1 reads mul"),
     ("size s0 is not known", "size s17 is not known"),
     ("cannot open /tmp/one/a.so", "cannot open /home/user/two/b.so"),
-    ("too    many\tblanks", "too many blanks"),
     ("lost\n\nWhile executing %add : [num_users=1]", "lost\n\nWhile executing %mul : [num_users=2]"),
-    ("lost\n\nOriginal traceback:\n  File a.py", "lost"),
     ("lost\n\nfrom user code:\n  File a.py, line 3", "lost\n\nfrom user code:\n  File b.py, line 7"),
     ("used 21.95G of 1.5 GiB, 0B are left", "used 530.00M of 64 KiB, 12.0K are left"),
     ("got tensor[2,3,bool]", "got tensor[4,bool]"),
@@ -28,13 +24,7 @@ SAME = [
     ("one of {torch.float16, torch.int8}", "one of {torch.int8, torch.float16}"),
     ("no kernel for node {fused[/a/b...c]}", "no kernel for node {fused[d]}"),
     ("'triton__0d1d2' is too large", "'triton_poi_fused_cat_12' is too large"),
-    ("prog(3): error: x\n1 error detected in prog(3).", "prog(4): error: x\n2 errors detected in prog(4)."),
     ("lost\n\nSet TORCHDYNAMO_VERBOSE=1 for more", "lost"),
-    ("[2026-11-27T07:51:09.703] no kernel", "[2027-01-03T16:00:00.1] no kernel"),
-    ("2026-11-27 07:51:09,123Z no kernel", "2026-12-01 07:51:09,4Z no kernel"),
-    ("E1127 07:51:09.703 a.cc:3] no kernel", "E0103 16:51:09.703 a.cc:3] no kernel"),
-    ("Fri Nov 27 08:30:55 UTC 2026: lost", "Mon Dec  7 18:30:55 UTC 2026: lost"),
-    ("Sat, 28 Nov 2026 08:30:55 +0000: lost", "Mon, 7 Dec 2026 18:30:55 +0000: lost"),
 ]
 
 DIFFERENT = [
@@ -103,7 +93,6 @@ def test_numbers_shapes_and_addresses_never_matter(sizes, address):
         ("3 of 0.25 and 1e-05", "<number> of <number> and <number>"),
         ("error 4011, code=3, status 2", "error 4011, code=3, status 2"),
         ("buf12 and primals3", "buf and primals"),
-        ("a \t b", "a b"),
         ("one of {'b', 'a'} here", "one of {'a', 'b'} here"),
         ("  lost\n", "lost"),
     ],
@@ -157,10 +146,6 @@ def test_of_more_than_20_000_characters_both_ends_are_looked_at():
         ("it died with Command a", "it died with Command a"),
         ("Command a was lost", "Command a was lost"),
         ("g++ died with no word", "g++ died with no word"),
-        (
-            "command 'cc -O2 -fPIC /tmp/q/kernel_3.c -o /tmp/q/k.so -lm' exited with status 1",
-            "command 'cc <flags>' exited with status 1",
-        ),
         ("give -a or --all-of-it", "give -a or --all-of-it"),
         ("between -inf -nan", "between -inf -nan"),
     ],
@@ -212,14 +197,9 @@ def test_messages_that_share_half_of_their_words(one, other, share):
 
 FRAMES = '  File "/home/me/model.py", line 3, in forward\n    return torch.topk(x, 1)\n           ^^^^^^^^^^^^^^^^\n'
 GRAPH = "graph():\n    %x : [num_users=1] = placeholder[target=x]\n    return (%topk,)"
-LISTING = 'func.func @main(%arg0: tensor<4xf32>) {\n  %0 = "acme.topk"(%arg0) : (tensor<4xf32>) -> tensor<1xf32>\n}'
-READABLE = (
-    "class GraphModule(torch.nn.Module):\n    def forward(self, x):\n        # File: /home/me/model.py:3 in forward\n"
-    '        topk: "f32[1]" = torch.topk(x, 1);  x = None\n        return (topk,)'
-)
 
 
-@pytest.mark.parametrize("context", [FRAMES, 7 * FRAMES, GRAPH, LISTING, READABLE])
+@pytest.mark.parametrize("context", [FRAMES, 7 * FRAMES, GRAPH])
 def test_a_quotation_leaves_the_rest(context):
     assert normalise(f"topk is not supported\n{context}\nuse sort") == "topk is not supported\nuse sort"
     assert normalise(f"topk is not supported\n{context}") == "topk is not supported"
@@ -239,14 +219,6 @@ def identity(message):
 def test_a_graph_without_stacks_shows_the_same_failure(template, stack):
     assert same(identity(template.format(FRAMES)), identity(template.format(stack)))
     assert not same(identity(template.format(FRAMES)), identity(template.format(stack).replace("topk", "sort")))
-
-
-def test_context_is_taken_out_before_a_message_is_cut():
-    """A long quotation would push out the line that accuses, or make a message long that is not."""
-    long = "\n".join(f'    %{i} = "acme.add"(%{i}) : (tensor<4xf32>) -> tensor<4xf32>' for i in range(3000))
-    assert normalise(f"compilation failed\n{long}\nno table for topk\nuse sort") == (
-        "compilation failed\nno table for topk\nuse sort"
-    )
 
 
 @pytest.mark.parametrize(

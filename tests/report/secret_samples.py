@@ -159,6 +159,18 @@ def report_lines() -> list[str]:
     return lines
 
 
+def seen_kinds() -> list[str]:
+    """Return the kinds of planted secrets of which eight characters or more are left in a cleaned text."""
+    from minifier.repro.report.redact import Redactor
+
+    redactor, seen = Redactor({}), {}
+    for kind, text, secret in planted():
+        said = redactor.replaced(text)
+        if any(secret[at : at + 8] in said for at in range(max(1, len(secret) - 7))):
+            seen[kind] = None
+    return list(seen)
+
+
 def table() -> str:
     """Return what is found of each kind, and the false alarms, as Markdown."""
     from minifier.repro.report.redact import Redactor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from difflib import SequenceMatcher
 from textwrap import shorten
 
@@ -28,51 +29,33 @@ _BARE_SYMBOL = rf"\b(?![us](?:1|8|16|32|64)\b){_SYMBOL}\b"
 _SIZE = rf"(?:<number>|<shape>|\?|{_SYMBOL})"
 _NO_CODE = r"(?<!\b[Ee]rror[ =#])(?<!\b[Cc]ode[ =#])(?<!\bstatus )"  # a number that does not identify the error
 _POSITION = r"(?::\d+(?::\d+)?|\(\d+\))"
-# Times as in ISO 8601, in logs of glog (E1127 07:51:09.703), and as ctime writes them.
-_CLOCK = r"\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?"
-_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-_ISO_TIME = rf"\b\d{{4}}-\d\d-\d\d(?:[T ]{_CLOCK}(?: ?(?:Z|UTC|[+-]\d\d:?\d\d)\b)?)?"
-_GLOG_TIME = rf"(?<=\b[DIWEF])\d{{4}} {_CLOCK}"
-_CTIME = (
-    rf"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:{_MONTH} ?\d\d?|\d\d? {_MONTH})(?: \d{{4}})? {_CLOCK}"
-    r"(?: (?:[A-Z]{3,4}|[+-]\d{4}))?(?: \d{4})?"
-)
-_REPLACEMENTS = (
-    (re.compile(r"[ \t]+"), " "),
-    (re.compile(rf"{_ISO_TIME}|{_GLOG_TIME}|{_CTIME}"), "<time>"),
-    (re.compile(rf"{_NO_CODE}0x[0-9a-fA-F]+"), "<address>"),
-    (re.compile(rf"^\S+{_POSITION}: (?=(?:fatal )?error: )", re.MULTILINE), ""),
-    (re.compile(r"^\d+ errors? (?:detected|generated)\b.*", re.MULTILINE), ""),
-    (re.compile(r"(?<![\w.+@~/-])[\w.+@~-]*(?:/[\w.+@-]+){2,}"), "<path>"),
-    (_FLAGS, " <flags>"),
-    # Names of generated kernels and files.
-    (
+# What replaces what, by the name of the rule, in this order.
+_REPLACEMENTS = {
+    "times": (re.compile(r"(?<=\d)T(?=\d\d:\d\d)"), " "),  # 2026-11-27T07:51:09: a T would make a word of the hour
+    "addresses": (re.compile(rf"{_NO_CODE}0x[0-9a-fA-F]+"), "<address>"),
+    "places": (re.compile(rf"^\S+{_POSITION}: (?=(?:fatal )?error: )", re.MULTILINE), ""),
+    "paths": (re.compile(r"(?<![\w.+@~/-])[\w.+@~-]*(?:/[\w.+@-]+){2,}"), "<path>"),
+    "kernels": (
         re.compile(r"\b(?:triton_(?:(?:_|fused|poi|per|red|tem|for|mm)\w*)?|cpp_(?:vec_)?fused\w*|tvmgen_\w+)\b"),
         "<kernel>",
     ),
-    (re.compile(r"\b[\w$]+?_dispatch_\d+\w*"), "<kernel>"),
-    (re.compile(r"(?<![a-z0-9])c[a-z2-7]{40,}(?![a-z0-9])"), "<hash>"),
-    # Names of nodes, as ONNX Runtime, OpenVINO and TensorRT print them.
-    (re.compile(r"(\b[Nn]ame: ?|\bfriendly_name |\b(?:layer|node) with name )'[^'\n]*'"), r"\1<name>"),
-    (re.compile(r"(\b[Nn]ode )(?:\([^()\n]*\)|\{[^{}\n]*\})"), r"\1<name>"),
-    (re.compile(r"(While validating node '[\w:]+) [^'\n]*'"), r"\1 <name>'"),
-    # Sizes in types: tensor<2x3xf32>, f32[2, 3], i64{}.
-    (re.compile(r"(?<=<)(?:(?:\d+|\?)x)+(?=[a-z!])"), ""),
-    (re.compile(r"\b((?:[a-z]|bf|si|ui|float|int|uint)\d+)(?:\[[^\[\]\n]*\]|\{[^{}\n]*\})"), r"\1<shape>"),
-    (re.compile(r"(?<=vtensor<)\[\]|(?<=Size\()\[\]|(?<=shape=)\(\)"), "<shape>"),
-    (re.compile(r"\b\d+(?:x\d+)+\b"), "<shape>"),
-    (re.compile(r"(?<![\w.])(?:Dim(?:ension)?|SymInt|T\.int(?:32|64))\((\d+)\)"), r"\1"),  # [Dim(2), Dim(6)] of MAX
-    (re.compile(_BARE_SYMBOL), "<number>"),
-    (re.compile(r"(?<!\w)%(?:[A-Za-z_]\w*|\d+)(?:#\d+)?"), "%<node>"),  # nodes of FX, values of MLIR
-    (re.compile(r"(?<=[A-Za-z])_\d+\b"), ""),  # add_12 is add
-    # Bytes may be given in another unit.
-    (re.compile(r"\b\d+(?:\.\d+)?(?:[KMGT]|[kKMGT]?B| ?[KMGT]i?B)\b"), "<bytes>"),
-    (re.compile(rf"{_NO_CODE}\b\d[\d.]*(?:e[+-]?\d+)?\b"), "<number>"),
-    (re.compile(r"(?<=[ (=,:])-<number>"), "<number>"),
-    (re.compile(r"<number>(?:, ?<number>)+"), "<number>"),  # one for each dimension
+    "hashes": (re.compile(r"(?<![a-z0-9])c[a-z2-7]{40,}(?![a-z0-9])"), "<hash>"),
+    # ONNX Runtime, OpenVINO and TensorRT print names of nodes so.
+    "quoted names": (re.compile(r"(\b[Nn]ame: ?|\bfriendly_name |\b(?:layer|node) with name )'[^'\n]*'"), r"\1<name>"),
+    "nodes in brackets": (re.compile(r"(\b[Nn]ode )(?:\([^()\n]*\)|\{[^{}\n]*\})"), r"\1<name>"),
+    "validated nodes": (re.compile(r"(While validating node '[\w:]+) [^'\n]*'"), r"\1 <name>'"),
+    "sizes in types": (re.compile(r"(?<=<)(?:(?:\d+|\?)x)+(?=[a-z!])"), ""),  # tensor<2x3xf32>
+    "typed sizes": (re.compile(r"(?<![\w.])Dim\((\d+)\)"), r"\1"),  # [Dim(2), Dim(6)] of MAX
+    "symbols": (re.compile(_BARE_SYMBOL), "<number>"),
+    "FX nodes": (re.compile(r"(?<!\w)%(?:[A-Za-z_]\w*|\d+)(?:#\d+)?"), "%<node>"),  # and values of MLIR
+    "numbered names": (re.compile(r"(?<=[A-Za-z])_\d+\b"), ""),  # add_12 is add
+    "bytes": (re.compile(r"\b\d+(?:\.\d+)?(?:[KMGT]|[kKMGT]?B| ?[KMGT]i?B)\b"), "<bytes>"),  # in any unit
+    "numbers": (re.compile(rf"{_NO_CODE}\b\d[\d.]*(?:e[+-]?\d+)?\b"), "<number>"),
+    "negative numbers": (re.compile(r"(?<=[ (=,:])-<number>"), "<number>"),
+    "lists of numbers": (re.compile(r"<number>(?:, ?<number>)+"), "<number>"),  # one for each dimension
     # Names by Inductor, AOTAutograd, Thunder and nvFuser.
-    (re.compile(r"\b(buf|arg|primals|tangents|tmp|tmp_acc|[tT])\d+(?=\b|_(?:arr|vec|l|g)\b)"), r"\1"),
-)
+    "buffers": (re.compile(r"\b(buf|arg|primals|tangents|tmp|tmp_acc|[tT])\d+(?=\b|_(?:arr|vec|l|g)\b)"), r"\1"),
+}
 _SIZES = re.compile(rf"[\[({{] ?-?{_SIZE}(?:[ ,+*/-]{{1,6}}{_SIZE})*,? ?[\])}}]")
 _MAX_NESTED_SIZES = 4
 _TELLING = re.compile(
@@ -119,7 +102,7 @@ def normalise(message: str) -> str:
     if is_long or _DIAGNOSTIC.search(message):
         message = _telling_lines(message)
     message = _SETS.sub(lambda match: "{" + ", ".join(sorted(re.findall(_ITEM, match.group(1)))) + "}", message)
-    for pattern, name in _REPLACEMENTS:
+    for pattern, name in _REPLACEMENTS.values():
         message = pattern.sub(name, message)
     for _ in range(_MAX_NESTED_SIZES):
         message = _SIZES.sub("<shape>", message).replace("torch.Size(<shape>)", "<shape>")
@@ -181,43 +164,29 @@ _CARETS = re.compile(r"^[\s^~,|]*[\^~][\s^~,|]*$")
 _HEADS_A_STACK = re.compile(r"(?i)^\W*(?:.*\btraceback\b.*|.*\bstack\b.*|found from|called from|defined at)\W*$")
 _MAX_HEADING_CHARACTERS = 80
 _DIAGNOSTIC_LINE = re.compile(r":\d+(?::\d+)?: (?:fatal )?(?:error|warning|remark): ")
-# Everything from here on is a dump, or advice that torch appends.
-_BEGINS_A_TAIL = re.compile(
-    r"^(?:While executing %|Original traceback:|from user code:|Set TORCHDYNAMO_VERBOSE=1|Set TORCH_LOGS=|"
-    r"You can suppress this exception|Exception raised from .* \(most recent call first\):|"
-    r"C\+\+ CapturedTraceback:|Stack dump:|// -----// IR Dump |PLEASE submit a bug report)"
-)
-_DUMPED_LINES = re.compile(
-    r"""^\s*(?:
-    %[\w.$\#:-]+(?:,\s*%[\w.$\#:-]+)*\s*=\s                 # an operation of MLIR, or of TorchScript
-    |%\w+\s*(?::\s*\[?.*)?=\s*(?:placeholder|call_\w+|get_attr|output)\[  # a node of FX
-    |%[\w.]+\s:\s.*=\s                                      # a value of TorchScript
-    |graph\(.*\):$
-    |"?(?:func\.func|func|builtin\.module|module|\w+\.executable|\w+\.variant)"?\b.*\{$
-    |(?:\w+\.)?return\s%
-    |\^bb\d+
-    |\}
-    |"[\w.]+"\(%
-    |class\s\w+\((?:torch\.nn\.)?Module\):$|class\sModule:$
-    |def\s(?:forward|\w*kernel\w*|triton_\w*|call)\(.*
-    |\w+:\s".*"\s=\s                                        # GraphModule.print_readable
-    |return\s\(?%?\w+,?.*\)$
-    |\w+\s=\s.*;\s+\w+\s=\s.*None$
-    |\#\s(?:File:|from\stvm\.)
-    |@(?:[IRT]\.|triton\.|tl\.)\w+                          # TVMScript, Triton
-    |(?:opcode\s+name\s+target|(?:placeholder|call_function|call_method|call_module|get_attr|output)\s{2,})
-    |-{3,}[\s-]*$
-    |(?:\S+:\s)?note:\s
-    |\S*:\s+In\s(?:instantiation|function|member|lambda|static|substitution|constructor)|In\sfile\sincluded\sfrom
-    |from\s\S+:\d+[,:]?$
-    |\d*\s*\|                                               # a source line that gcc or clang quotes
-    |\d+:\s(?:0x[0-9a-f]+|\w+$|.*::.*)                      # native frames of TVM, glog, c10
-    |(?:frame\s)?\#\d+:?\s
-    |args\[\d+\]:|kwargs:\s\{
-    |\[bt\]\s
-    )""",
-    re.VERBOSE,
-)
+# Everything from such a line on is a dump, or advice that torch appends.
+_TAILS = {
+    "executed node": r"While executing %",
+    "user's stack": r"from user code:",
+    "Dynamo's advice": r"Set TORCHDYNAMO_VERBOSE=1",
+    "Dynamo's other advice": r"You can suppress this exception",
+    "C++ stack": r"Exception raised from .* \(most recent call first\):",
+    "dump of MLIR": r"// -----// IR Dump ",
+}
+# A line like these is part of a dump.
+_DUMPED_LINES = {
+    "node of FX": r"%\w+\s*(?::\s*\[?.*)?=\s*(?:placeholder|call_\w+|get_attr|output)\[",
+    "head of a graph": r"graph\(.*\):$",
+    "block of MLIR": r"\^bb\d+",
+    "end of a block": r"\}",
+    "GraphModule": r"class\s\w+\((?:torch\.nn\.)?Module\):$|class\sModule:$",
+    "return": r"return\s\(?%?\w+,?.*\)$",
+    "comment": r"#\s(?:File:|from\stvm\.)",
+    "TVMScript or Triton": r"@(?:[IRT]\.|triton\.|tl\.)\w+",
+    "compiler's note": r"(?:\S+:\s)?note:\s",
+    "native frame": r"\d+:\s(?:0x[0-9a-f]+|\w+$|.*::.*)",  # of TVM, glog, c10
+    "lowered op": r"args\[\d+\]:|kwargs:\s\{",
+}
 _KERNEL_PLACE = re.compile(r"^at \d+:\d+:\s*$")  # begins the source that Triton quotes, which carets end
 _TENSOR = re.compile(
     r"(?<![.\w])(?:Parameter containing:\s*)?(?:Parameter\((?=\w*[tT]ensor\()|"
@@ -226,8 +195,13 @@ _TENSOR = re.compile(
 _OPENS_A_DUMP = re.compile(r"\b[A-Z]\w*\($", re.MULTILINE)
 
 
+def _any_of(patterns: Mapping[str, str]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns.values()))
+
+
 def without_context(text: str) -> str:
     """Return the text without quoted context. Takes linear time."""
+    begins_a_tail, is_dumped = _any_of(_TAILS), _any_of(_DUMPED_LINES)
     text = _without_calls(text, _TENSOR, "<tensor>")
     lines = _without_calls(text, _OPENS_A_DUMP, "<dump>").splitlines()
     kept: list[str] = []
@@ -235,7 +209,7 @@ def without_context(text: str) -> str:
     in_kernel = False
     for i, line in enumerate(lines):
         content = line.strip()
-        if _BEGINS_A_TAIL.match(content):
+        if begins_a_tail.match(content):
             break
         if in_kernel:
             in_kernel = _CARETS.match(line) is None
@@ -254,7 +228,7 @@ def without_context(text: str) -> str:
             in_kernel = _KERNEL_PLACE.match(content) is not None
             above, below = (lines[i - 1] if i else ""), (lines[i + 1] if i + 1 < len(lines) else "")
             is_source = _DIAGNOSTIC_LINE.search(above) is not None and _CARETS.match(below) is not None
-            if not (in_kernel or is_source or _DUMPED_LINES.match(line)):
+            if not (in_kernel or is_source or is_dumped.match(content)):
                 kept.append(line)
     return "\n".join(kept)
 

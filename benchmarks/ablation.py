@@ -1,0 +1,120 @@
+"""Leave out one rule after the other, and note what gets worse: a rule has to change a row.
+
+    python benchmarks/ablation.py --of messages     rules that take out of a message what varies, over pairs of messages
+    python benchmarks/ablation.py --of secrets      shapes of secrets, over planted secrets
+    python benchmarks/ablation.py --of passes       passes over graphs and scripts, over programs of the corpus
+    ... --only REGEX                                rules or, of passes, programs whose names have this in them
+
+Each writes its table in notes/rules.md anew; see README.md beside this file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import scale
+from programs import ROOT, Program, programs
+
+PAGE = ROOT / "notes" / "rules.md"
+Losses = Iterator[tuple[str, list[str]]]
+"""Yields a rule, and what gets worse without it."""
+
+
+def of_messages(only: re.Pattern[str]) -> Losses:
+    """Leave out a rule of the normaliser; the losses are pairs of messages that are judged wrongly."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "failure")]
+    normaliser = importlib.import_module("minifier.data.failure.normalise")
+    pairs = importlib.import_module("test_messages").wrong_pairs
+    whole = {source for source, *_ in pairs()}
+    for table in ("_REPLACEMENTS", "_TAILS", "_DUMPED_LINES"):
+        rules = getattr(normaliser, table)
+        for name in filter(only.search, list(rules)):
+            setattr(normaliser, table, {key: rule for key, rule in rules.items() if key != name})
+            yield name, sorted({source for source, *_ in pairs()} - whole)
+            setattr(normaliser, table, rules)
+
+
+def of_secrets(only: re.Pattern[str]) -> Losses:
+    """Leave out the shapes of a kind of secret; the losses are kinds of planted secrets of which one is seen."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "report")]
+    secrets = importlib.import_module("minifier.repro.report.secrets")
+    seen = importlib.import_module("secret_samples").seen_kinds
+    shapes, whole = secrets.SHAPES, set(seen())
+    for kind in filter(only.search, dict.fromkeys(shape.kind for shape in shapes)):
+        secrets.SHAPES = tuple(shape for shape in shapes if shape.kind != kind)
+        yield kind, [each for each in seen() if each not in whole]
+    secrets.SHAPES = shapes
+
+
+def of_passes(only: re.Pattern[str]) -> Losses:
+    """Leave out a pass over the quick programs of the corpus that are reduced at its level.
+
+    The losses are those that `scale.py --diff` tells, and any op, statement or line more.
+    """
+    chosen = [each for each in programs() if each.layer == "test" and each.exit == 0 and only.search(each.name)]
+    whole = {program.name: (program, _run(program)) for program in chosen if not program.lacks()}
+    for level, table in (("dynamo", "reduction.passes"), ("source", "repro.source.passes")):
+        module = importlib.import_module(f"minifier.{table}{'.table' if level == 'dynamo' else ''}")
+        for name, _ in module.TABLE:
+            losses = []
+            for program, row in whole.values():
+                if row["level"] == level and (told := _worse(row, _run(program, "--skip-pass", name))):
+                    losses.append(f"{program.name} ({told})")
+            yield f"{name} ({level})", losses
+
+
+def _run(program: Program, *options: str) -> scale.Row:
+    run = f"{' '.join(options)} --verify 1 {program.facts.get('run', '')}"
+    with tempfile.TemporaryDirectory(prefix="minify-ablation-") as folder:
+        return scale.run(replace(program, facts={**program.facts, "run": run}), Path(folder))
+
+
+def _worse(old: scale.Row, new: scale.Row) -> str:
+    if old["repro"] and not new["repro"]:
+        return "no repro"
+    return ", ".join(f"{key} {old[key]} -> {new[key]}" for key in ("size", "lines") if new[key] > old[key])
+
+
+OF: dict[str, Callable[[re.Pattern[str]], Losses]] = {
+    "messages": of_messages,
+    "secrets": of_secrets,
+    "passes": of_passes,
+}
+
+
+def write(subject: str, rows: Mapping[str, Sequence[str]]) -> None:
+    """Put the rows of a subject into notes/rules.md; those of other rules stay."""
+    page = PAGE.read_text(encoding="utf-8")
+    head, _, rest = page.partition(f"## {subject}\n")
+    old, separator, after = rest.partition("\n## ")
+    found = dict(re.findall(r"^\| (.+?) \| (.*) \|$", old, re.MULTILINE)[2:])
+    for rule, losses in rows.items():
+        found[rule] = "; ".join(losses[:3]) + (f"; {len(losses) - 3} more" if len(losses) > 3 else "")
+    table = "".join(f"| {rule} | {losses or '**nothing**'} |\n" for rule, losses in found.items())
+    text = f"{head}## {subject}\n\n| without | gets worse |\n| --- | --- |\n{table}{separator}{after}"
+    PAGE.write_text(text, encoding="utf-8")
+
+
+@click.command(help=__doc__)
+@click.option("--of", "subject", type=click.Choice(list(OF)), required=True)
+@click.option("--only", default="", metavar="REGEX")
+def main(subject: str, only: str) -> None:
+    """Leave out the rules of a subject, and write their table."""
+    rows = {}
+    for rule, losses in OF[subject](re.compile(only)):
+        rows[rule] = losses
+        click.echo(f"{rule}: {json.dumps(losses)}", err=True)
+    write(subject, rows)
+    click.echo(f"{sum(not losses for losses in rows.values())} of {len(rows)} rules change nothing.")
+
+
+if __name__ == "__main__":
+    main()
