@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -337,11 +337,6 @@ class EarlierRun:
                 return f"{before} -> {after} {parts}"
         return ""
 
-    @property
-    def key(self) -> str:
-        """The key that equal failures share; "" if there is none."""
-        return str(_part(self.result, "failure").get("key", ""))
-
 
 def _part(result: dict[str, Any], name: str) -> dict[str, Any]:
     part = result.get(name)
@@ -361,7 +356,7 @@ def _read_record(path: Path) -> dict[str, Any]:
 def runs_in(folders: Sequence[Path]) -> list[EarlierRun]:
     """Return the runs in these folders, which are runs themselves or hold some; the oldest first.
 
-    No link below them is followed: what it leads to is not theirs to list or to remove.
+    No link below them is followed: what it leads to is not theirs to list.
     """
     found = []
     for folder in folders or [RESULTS]:
@@ -378,33 +373,3 @@ def runs_in(folders: Sequence[Path]) -> list[EarlierRun]:
 def _has_ended(folder: Path) -> bool:
     has_case = any((folder / name / CASE).is_file() for name in ("case", "minimal"))
     return has_case and (folder / RESULT).is_file()
-
-
-def grouped(runs: Iterable[EarlierRun]) -> list[tuple[str, list[EarlierRun]]]:
-    """Return the distinct failures of finished runs by key, each with its runs, the most frequent first."""
-    groups: dict[str, list[EarlierRun]] = {}
-    for run in runs:
-        if run.key:
-            groups.setdefault(run.key, []).append(run)
-    return sorted(groups.items(), key=lambda item: -len(item[1]))
-
-
-def removable(runs: Iterable[EarlierRun], every: bool) -> list[EarlierRun]:
-    """Return the runs without a repro, or with `every` all; a run that goes on stays."""
-    ended = (run for run in runs if run.state != "running")
-    return [run for run in ended if every or not (run.path / "repro.py").exists()]
-
-
-def remove(runs: Iterable[EarlierRun]) -> None:
-    """Remove the folders of the runs, and a folder of results that is empty then."""
-    for run in _outermost(runs):
-        shutil.rmtree(run.path)
-        with contextlib.suppress(OSError):  # it holds other runs
-            if run.path.parent.name == RESULTS.name or run.path.name.startswith("graph-"):
-                run.path.parent.rmdir()
-
-
-def _outermost(runs: Iterable[EarlierRun]) -> list[EarlierRun]:
-    runs = list(runs)
-    paths = {run.path for run in runs}
-    return [run for run in runs if run.path.parent not in paths]

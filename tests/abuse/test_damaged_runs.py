@@ -23,7 +23,7 @@ FILES = (
     "run.json", "artifacts/aot-forward-1.py",
 )  # fmt: skip
 COMMANDS = (
-    ("report",), ("report", "--github"), ("show",), ("list",), ("dedupe",), ("check",), ("reduce",), ("explain",),
+    ("report",), ("report", "--github"), ("show",), ("list",), ("check",), ("reduce",), ("explain",),
     ("test", "-o", "tests"),
 )  # fmt: skip
 
@@ -68,7 +68,7 @@ def test_each_command_reads_or_refuses(refusing, run, tmp_path, monkeypatch, rec
         shutil.copytree(run, given)
         name, command = chance.choice(FILES), chance.choice(COMMANDS)
         (given / name).write_bytes(damaged((run / name).read_text(), chance, number % 8))
-        place = given.parent if command[0] in ("list", "dedupe") else given
+        place = given.parent if command[0] == "list" else given
         done = refusing.minify(command[0], place, *command[1:])
         what = f"round {number}: {name}, {command}\n{done.stderr}"
         assert done.code in ((0, 1, 2) if command[0] != "check" else (0, 1, 125, 128)), what

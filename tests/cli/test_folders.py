@@ -1,4 +1,4 @@
-"""`minify list`, `minify dedupe` and `minify clean`."""
+"""`minify list`, and `minify reduce` of a finished run."""
 
 import contextlib
 import json
@@ -6,13 +6,11 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
 from outcomes import outcome
 from vocabulary import tree
 
 from minifier.capturing.script import Program
 from minifier.data.case.store import save
-from minifier.flow.cli.commands import cli
 from minifier.flow.folders import Asked, note_run
 from minifier.repro.report.write_reports import write_reports
 
@@ -32,27 +30,12 @@ def runs(refusing):
     return refusing
 
 
-def test_runs_are_listed_grouped_and_removed(runs, monkeypatch):
+def test_runs_are_listed(runs, monkeypatch):
     monkeypatch.chdir(runs.folder)
-    place = runs.folder / "minify-out"
-
-    def clean(*arguments):
-        return CliRunner().invoke(cli, ["clean", *arguments]).exit_code
-
     lines = [line.split() for line in runs.minify("list").stdout.splitlines()]
     listed = {line[0]: " ".join(line) for line in lines if line and line[0].startswith("minify-out")}
     assert len(listed) == 3 and "2 -> 1 ops" in listed["minify-out/first-1"]
     assert "interrupted" in listed["minify-out/third-1"] and "no lowering for tanh" in listed["minify-out/third-1"]
-    results = [json.loads((place / name / "result.json").read_text()) for name in ("first-1", "second-1")]
-    (key,) = {result["failure"]["key"] for result in results}
-    grouped = runs.minify("dedupe", "minify-out").stdout
-    assert f"{key}  2 runs" in grouped and "third-1" not in grouped
-    refused = runs.minify("clean")
-    assert refused.code == 2 and "--yes" in refused.stderr and (place / "third-1").exists()
-    assert clean("--yes") == 0 and sorted(path.name for path in place.iterdir()) == ["first-1", "second-1"]
-    assert runs.minify("clean").code == 0, "there is nothing to remove"
-    assert clean("--all", "--yes", "minify-out/first-1") == 0 and [*place.iterdir()] == [place / "second-1"]
-    assert clean("--all", "--yes") == 0 and not place.exists()
 
 
 def test_no_link_is_followed(runs, monkeypatch):
@@ -64,9 +47,8 @@ def test_no_link_is_followed(runs, monkeypatch):
     (results / "all").symlink_to(elsewhere)
     (elsewhere / "second-1").rename(elsewhere / "graph-1")
     before = tree(elsewhere)
-    for command in (("list",), ("dedupe",), ("clean", "--all", "--yes")):
-        done = runs.minify(*command)
-        assert done.code == 0 and "first-1" not in done.stdout and "graph-1" not in done.stdout
+    done = runs.minify("list")
+    assert done.code == 0 and "first-1" not in done.stdout and "graph-1" not in done.stdout
     assert tree(elsewhere) == before
     assert "third-1" in runs.minify("list", "minify-out/all").stdout, "a link that the user names"
     third = (elsewhere / "third-1").rename(results / "third-1")
@@ -78,20 +60,18 @@ def test_no_link_is_followed(runs, monkeypatch):
 def test_a_listed_message_moves_no_cursor(runs):
     path = runs.folder / "minify-out" / "first-1" / "result.json"
     result = json.loads(path.read_text())
-    result["failure"] |= {"key": "k\nforged  9 runs", "message": "\x1b]0;owned\x07"}
+    result["failure"] |= {"message": "lost\nforged  9 runs \x1b]0;owned\x07"}
     path.write_text(json.dumps({**result, "status": "red\x1b[2Juced"}))
-    for command in ("list", "dedupe"):
-        done = runs.minify(command, "minify-out")
-        assert done.code == 0 and "\x1b" not in done.stdout and "\x07" not in done.stdout
-        assert not any(line.startswith("forged") for line in done.stdout.splitlines())
+    done = runs.minify("list", "minify-out")
+    assert done.code == 0 and "\x1b" not in done.stdout and "\x07" not in done.stdout
+    assert not any(line.startswith("forged") for line in done.stdout.splitlines())
 
 
 def test_folders_of_others_are_none(refusing):
     refusing.write("{}", "minify-out/notes/run.json")
     refusing.write("not json", "minify-out/other/result.json")
     assert "notes" not in refusing.minify("list").stdout
-    assert refusing.minify("clean", "--all", "--yes").code == 0, "which changes no file"
-    done = refusing.minify("dedupe", "gone")
+    done = refusing.minify("list", "gone")
     assert done.code == 2 and "gone" in done.stderr
 
 

@@ -10,7 +10,7 @@ import click
 
 from minifier import __version__
 from minifier.flow.cli.options import (
-    ConfiguredCommand,
+    ENVIRONMENT_PREFIX,
     Options,
     RealNumber,
     WholeNumber,
@@ -56,8 +56,7 @@ def _interpreters() -> Interpreters:
 
 
 @cli.command(
-    cls=ConfiguredCommand,
-    context_settings={"allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False, "auto_envvar_prefix": ENVIRONMENT_PREFIX},
     short_help="Run a script, and reduce its failing backend call.",
 )
 @reduction_options
@@ -127,7 +126,10 @@ def run(
         return run_command(asked, every, Options.of(values), _interpreters(), misplaced)
 
 
-@cli.command(cls=ConfiguredCommand, short_help="Reduce a captured Case, or go on with an interrupted run.")
+@cli.command(
+    context_settings={"auto_envvar_prefix": ENVIRONMENT_PREFIX},
+    short_help="Reduce a captured Case, or go on with an interrupted run.",
+)
 @reduction_options
 @trust_option
 @click.argument("case_dir", type=click.Path(path_type=Path))
@@ -281,39 +283,13 @@ def show(folder: Path) -> int:
     return show_command(folder)
 
 
-_FOLDERS = click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
-
-
 @cli.command("list", short_help="List the output folders of earlier runs.")
-@_FOLDERS
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
 def list_(folders: tuple[Path, ...]) -> int:
     """List the runs in FOLDERS, by default minify-out: how each ended, what failed, from how many ops to how many."""
     from minifier.flow.cli.listing import list_command
 
     return list_command(folders)
-
-
-@cli.command(short_help="Group runs by their failure.")
-@_FOLDERS
-def dedupe(folders: tuple[Path, ...]) -> int:
-    """Group the runs in FOLDERS, by default minify-out, by the key of their failure: equal keys are one failure."""
-    from minifier.flow.cli.listing import dedupe_command
-
-    return dedupe_command(folders)
-
-
-@cli.command(short_help="Remove output folders of earlier runs.")
-@click.option("--all", "every", is_flag=True, help="Remove runs with a repro, too.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@_FOLDERS
-def clean(folders: tuple[Path, ...], every: bool, yes: bool) -> int:
-    """Remove the runs in FOLDERS, by default minify-out, that ended without a repro or were interrupted.
-
-    What is removed is listed first, and you are asked. A run that goes on stays.
-    """
-    from minifier.flow.cli.listing import clean_command
-
-    return clean_command(folders, every, yes)
 
 
 @cli.command(short_help="List the backends that torch.compile can find here.")

@@ -1,4 +1,4 @@
-"""`minify backends`, `passes`, `list`, `dedupe` and `clean`: tables, and output folders of earlier runs."""
+"""`minify backends`, `passes` and `list`: tables, and output folders of earlier runs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
 from minifier.data.case.run_folder import RESULTS
 from minifier.data.failure.normalise import printable
-from minifier.errors import UsageError
-from minifier.flow.cli.console import print_line
-from minifier.flow.folders import grouped, removable, remove, runs_in
+from minifier.flow.folders import runs_in
 from minifier.flow.known_backends import known_backends
-from minifier.process.progress import counted
 from minifier.reduction.passes.table import TABLE
 from minifier.repro.source import passes as of_scripts
 
@@ -55,47 +50,12 @@ def list_command(folders: Sequence[Path]) -> int:
     """Print the runs, the oldest first."""
     runs = runs_in(folders)
     if not runs:
-        print(f"no runs in {_said(folders)}")
+        print(f"no runs in {', '.join(map(str, folders or [RESULTS]))}")
         return 0
     rows = [(str(run.path), _when(run.path), run.state, run.size, run.failure) for run in runs]
     print_table(("folder", "when", "state", "size", "failure"), rows)
     return 0
 
 
-def _said(folders: Sequence[Path]) -> str:
-    return ", ".join(map(str, folders or [RESULTS]))
-
-
 def _when(path: Path) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))
-
-
-def dedupe_command(folders: Sequence[Path]) -> int:
-    """Print the distinct failures of the runs, each with its runs, the most frequent first."""
-    groups = grouped(runs_in(folders))
-    if not groups:
-        print(f"no finished runs in {_said(folders)}")
-    for key, runs in groups:
-        print_line(f"{key}  {counted(len(runs), 'run')}: {runs[0].failure}")
-        for run in runs:
-            print_line(f"    {run.path}  {run.size or run.state}")
-    return 0
-
-
-def clean_command(folders: Sequence[Path], every: bool, agreed: bool) -> int:
-    """Remove the runs without a repro, or all, after a question; a run that goes on stays."""
-    chosen = removable(runs_in(folders), every)
-    if not chosen:
-        print("nothing to remove")
-        return 0
-    for run in chosen:
-        print_line(f"{run.path}  {run.state}")
-    if agreed or _agrees(len(chosen)):
-        remove(chosen)
-    return 0
-
-
-def _agrees(count: int) -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError("nothing was removed: without a terminal to ask on, --yes is needed.")
-    return click.confirm(f"remove {'these' if count != 1 else 'this'}?")
