@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.metadata
 import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from minifier.errors import UsageError
 from minifier.flow.prepare import import_torch
 from minifier.process.machine import available, cores
 from minifier.torch_side import interfaces
-from minifier.torch_side.interfaces import EVERYTHING, Interface, InterfaceState
+from minifier.torch_side.interfaces import Interface, InterfaceState
 
 _PACKAGES = {"ray": "`--cluster`, `--workers`", "triton": "graphs that launch Triton kernels"}
 _PROGRAMS = {os.environ.get("CXX", "g++"): "inductor on CPU"}
@@ -65,7 +63,7 @@ def examine(folder: Path) -> Findings:
         backends=backends,
         extras=_extras(),
         limits=_limits(folder),
-        interfaces=[*map(_row, interfaces.interfaces()), *imported(), *_attributes()],
+        interfaces=list(map(_row, interfaces.interfaces())),
         problem=problem,
     )
 
@@ -117,37 +115,3 @@ def _processes() -> str:
 def _row(interface: Interface) -> InterfaceRow:
     state = interface.state(load=True)
     return InterfaceRow(interface.place, state.value, "" if state is InterfaceState.WORKS else interface.loses)
-
-
-def _sources() -> Iterator[tuple[str, ast.Module]]:
-    """Yield the name and the tree of each file of `torch_private`, without importing them."""
-    for file in sorted(Path(interfaces.__file__).with_name("torch_private").glob("*.py")):
-        yield file.name, ast.parse(file.read_text(encoding="utf-8"))
-
-
-def _places(tree: ast.Module) -> dict[str, str]:
-    """Return where each name of a file comes from that it imports out of torch's modules."""
-    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
-    of_torch = (node for node in imports if (node.module or "").partition(".")[0] == "torch")
-    return {alias.asname or alias.name: f"{node.module}:{alias.name}" for node in of_torch for alias in node.names}
-
-
-def imported() -> list[InterfaceRow]:
-    """Return each name that `torch_private` imports from torch when it is loaded: without it nothing works."""
-    names = {place for _, tree in _sources() for place in _places(tree).values()}
-    return [_row(Interface((name,), EVERYTHING)) for name in sorted(names)]
-
-
-def _attributes() -> list[InterfaceRow]:
-    """Return each attribute that `torch_private` reads of these names, and each private one of torch's modules."""
-    users: dict[str, str] = {}
-    for file, tree in _sources():
-        roots = {"torch": "torch:", **{name: f"{place}." for name, place in _places(tree).items()}}
-        for node in ast.walk(tree):
-            root, _, path = ast.unparse(node).partition(".") if isinstance(node, ast.Attribute) else ("", "", "")
-            is_name = root in roots and all(map(str.isidentifier, path.split(".")))
-            if is_name and (root != "torch" or path.startswith("_") or "._" in path):
-                users[roots[root] + path] = file
-    known = {place for interface in interfaces.interfaces() for place in interface.places}
-    rows = [Interface((name,), f"what {file} does") for name, file in sorted(users.items()) if name not in known]
-    return list(map(_row, rows))
