@@ -108,20 +108,15 @@ def _refuse_incomplete(script: Path) -> None:
         )
 
 
-def _of_result(path: Path, script: Path, unknown: Conditions) -> Conditions:
+def _of_result(path: Path, unknown: Conditions) -> Conditions:
     """Return the conditions with the failure that result.json describes; `unknown` without that file."""
     if not path.exists():
         return unknown
     try:
         data = parsed(read_text(path))
         fingerprint: Fingerprint = unpack(Fingerprint, data["failure"]["fingerprint"])
-        template = data.get("template")
-        if data.get("level") == Level.SOURCE.value:  # no stages: backend calls are not observed
-            hides_stage = True
-        elif template is None:  # written by an earlier version
-            hides_stage = "lookup_backend(" in script.read_text(encoding="utf-8")
-        else:
-            hides_stage = Template(template).hides_stage
+        template = data["template"]  # a reduced script has none, and no stages: backend calls are not observed
+        hides_stage = template is None or Template(template).hides_stage
         match, match_log = data.get("match"), data.get("match_log")
         for pattern in filter(None, (match, match_log)):
             regex(pattern)

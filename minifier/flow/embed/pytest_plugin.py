@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.junitxml import xml_key
 
 from minifier.data.case.run_folder import RunFolder, shown_path
 from minifier.data.failure.normalise import printable
@@ -222,7 +221,6 @@ class AfterTests:
                 self._reduce(distinct, left)
             except KeyboardInterrupt:
                 distinct.said, was_interrupted = _INTERRUPTED, True
-        self._failures = _by_key(failures)
         self._tell()
 
     def _reduce(self, distinct: _Distinct, seconds: float | None) -> None:
@@ -262,12 +260,8 @@ class AfterTests:
         return ["-m", "pytest", "-p", "no:cacheprovider", *one_process, str(self._config.rootpath / name)]
 
     def _tell(self) -> None:
-        """Name the repro in the report of each test, and in the properties of a JUnit file."""
+        """Name the repro in the report of each test."""
         places = {test: distinct for distinct in self._failures.values() for test in distinct.tests}
-        xml = self._config.stash.get(xml_key, None)
-        for test, distinct in places.items():
-            if xml is not None:
-                xml.add_global_property(f"minify {test}", distinct.row()[-1])
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         for report in reporter.stats.get("failed", []) if reporter is not None else []:
             if report.when == "call" and report.nodeid in places:
@@ -287,17 +281,6 @@ class AfterTests:
             if reporter._tw.width_of_current_line:  # of the progress in dots
                 reporter.line("")
             reporter.line(printable(line))
-
-
-def _by_key(failures: list[_Distinct]) -> dict[str, _Distinct]:
-    """Merge failures whose results have the same key."""
-    found: dict[str, _Distinct] = {}
-    for number, distinct in enumerate(failures):
-        key = (_result(distinct.folder).get("failure") or {}).get("key") if distinct.repro is not None else None
-        first = found.setdefault(key or str(number), distinct)
-        if first is not distinct:
-            first.tests += distinct.tests
-    return found
 
 
 def _result(folder: Path | None) -> dict[str, Any]:

@@ -55,10 +55,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A picture as SVG for the page, and as Mermaid for issue trackers, or "" if that form does not exist."""
+    """A picture, as SVG with a title for the page, or as Mermaid for issue trackers."""
 
-    svg: str
-    title: str
+    svg: str = ""
+    title: str = ""
     mermaid: str = ""
 
 
@@ -258,8 +258,14 @@ def _(block: Folded) -> str:
 
 
 def page(report: Report) -> str:
-    """Return the report as an HTML document."""
-    return _environment().get_template("page.html.jinja").render(report=report)
+    """Return the report as an HTML document, without what only an issue tracker draws."""
+    sections = (replace(each, blocks=tuple(filter(_has_page, each.blocks))) for each in report.sections)
+    shown = tuple(new for new, old in zip(sections, report.sections, strict=True) if new.blocks or not old.blocks)
+    return _environment().get_template("page.html.jinja").render(report=replace(report, sections=shown))
+
+
+def _has_page(block: Block) -> bool:
+    return not isinstance(block, Drawing) or bool(block.svg)
 
 
 @functools.cache

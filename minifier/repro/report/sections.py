@@ -36,7 +36,7 @@ from minifier.repro.report.markdown import (
 from minifier.repro.report.needs_text import sentence_of_calls_ahead, sentences_of_needs
 from minifier.repro.report.outcome import Outcome
 from minifier.repro.report.phrases import in_module, what_to_do
-from minifier.repro.report.pictures import boxes_of, draw_reduced, mermaid, op_kinds, overview, size_over_probes
+from minifier.repro.report.pictures import boxes_of, mermaid, op_kinds, overview
 from minifier.repro.report.privacy import without_private_paths
 
 _MOST_DRAWN = 60  # nodes; a larger graph is not drawn
@@ -263,7 +263,7 @@ def _reduced_graph(outcome: Outcome) -> Iterable[Section]:
         return sections_of("The reduced graph", said, level=3, weight=3)
     whose = "AOTAutograd hands this graph to the backend's compiler; the repro may be the graph that it was made from."
     of_aot = Text(whose) if case.level is not Level.DYNAMO else None
-    picture = Drawing(draw_reduced(case.graph), "From the inputs down to the output", mermaid(boxes_of(case.graph)))
+    picture = Drawing(mermaid=mermaid(boxes_of(case.graph)))
     return sections_of("The reduced graph", of_aot, picture, level=3, weight=3)
 
 
@@ -286,7 +286,7 @@ def _original_graph(outcome: Outcome) -> Folded | None:
 
 
 def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
-    """Show the captured graph, the steps of the reduction and the size over its probes, on a click."""
+    """Show the captured graph and the steps of the reduction, on a click."""
     summary, notes = outcome.summary, list[str]()
     if summary is not None:
         skipped = [name for name, end in summary.passes.items() if end == "skipped"]
@@ -308,15 +308,13 @@ def _time(outcome: Outcome) -> Folded | None:
 
 
 def _steps(history: Sequence[Probed], unit: str) -> Folded:
-    """Show the steps of the reduction, and the size over its probes."""
-    whole, size = max(each.size for each in history), f"{unit}s left"
+    """Show the steps of the reduction."""
     rows = [
         (each.name, *map(_or_none, (each.probes, each.kept, each.size, each.elements)), f"{each.seconds:.2f}")
         for each in steps_of(history)
     ]
-    picture = Drawing(size_over_probes(history, whole, unit), f"{size.capitalize()} over probes")
-    table = Table(("step", "probes", "with the failure", size, "elements", "seconds"), tuple(rows))
-    return Folded(f"The reduction: {counted(len(history), 'probe')}", (picture, table))
+    table = Table(("step", "probes", "with the failure", f"{unit}s left", "elements", "seconds"), tuple(rows))
+    return Folded(f"The reduction: {counted(len(history), 'probe')}", (table,))
 
 
 def _or_none(value: int | None) -> str:
