@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minifier.data.case import Level
 from minifier.data.case.files import MAX_TENSOR_BYTES, check_folder, read_text
 from minifier.data.case.run_folder import typed_path
 from minifier.data.case.serial import parsed, unpack
@@ -83,7 +82,7 @@ def check_repro(script: Path, timeout: float, interpreters: Interpreters, ui: Ui
     """
     _refuse_incomplete(script)
     unknown = Conditions(None, timeout, _import_folders(script.parent / "minimal"), interpreters=interpreters)
-    conditions = _of_result(script.with_name("result.json"), script, unknown)
+    conditions = _of_result(script.with_name("result.json"), unknown)
     ui.show(Progress(Phase.CHECKING, subject=str(given)))
     run = run_script(script, conditions, ui.tick)
     agrees = run.failure is not None and _agrees(run, conditions, script)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.data.case import Case, Drawn, Level, TensorInput
+from minifier.data.case import Case, Drawn, TensorInput
 from minifier.data.case.files import mark_of_repro
 from minifier.data.losses import losses
-from minifier.errors import NoRepro
 from minifier.flow.attempt import Attempt, backend_fallbacks
 from minifier.flow.controls import part_ahead_of_backend, run_controls
 from minifier.flow.explain import with_explanation
-from minifier.flow.repro_search import ReproSearch, search_for, with_shown_exception
 from minifier.flow.short_definitions import nearest_change
 from minifier.process.progress import Phase, Progress
 from minifier.reduction.summary import Summary
@@ -23,10 +20,7 @@ from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.environment import EnvironmentCollector
 from minifier.repro.report.outcome import Outcome, Status
-from minifier.repro.report.redact import Redactor
-from minifier.repro.report.secret_constants import without_secret_constants
 from minifier.repro.report.write_reports import BUNDLE, Consent, Written, write_bare_reports, write_reports
-from minifier.repro.source.run_source import in_eager
 
 
 def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
@@ -35,8 +29,6 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
     A step that an error of this tool ends is left out; if that is the writing itself, report.md has the errors alone.
     """
     run = attempt.run
-    with run.going_on():
-        attempt = with_placeholders(attempt)
     folder, call, result = attempt.folder, attempt.call, attempt.repro_result
     summary, nearest, environment = attempt.reduced.summary if attempt.reduced is not None else None, "", ""
     with run.going_on():
@@ -171,49 +163,3 @@ def _may_include_constants(attempt: Attempt, written: Written) -> bool:
             return True
     ui.say(f"there is no {BUNDLE}: `minify report {attempt.folder.shown} --bundle-private` writes it all the same")
     return False
-
-
-def with_placeholders(attempt: Attempt) -> Attempt:
-    """Return the attempt with a verified repro without such constants; unchanged if there are none or they are needed.
-
-    Ctrl-C leaves the repro as it is.
-    """
-    result = attempt.repro_result
-    if result is None or result.repro is None:
-        return attempt
-    texts = (result.repro.text, result.case.definitions, attempt.case.definitions)
-    redactor = Redactor(os.environ, texts)
-    text, constants = without_secret_constants(result.repro.text, redactor)
-    if not constants:
-        return attempt
-    repro = replace(result.repro, text=text)
-    attempt.run.ui.say(f"repro.py has what looks like a secret: {', '.join(map(str, constants))}; trying placeholders")
-    why = "with placeholders, fresh interpreters do not show the failure"
-    try:
-        search = search_for(attempt, _with_placeholder_in_message(result.case, redactor))
-        control = _control(search, repro)
-        control = replace(control, text=without_secret_constants(control.text, redactor)[0])
-        check = search.verified(repro, (), attempt.run.settings.verify, control)
-        if check.holds:
-            repro = with_shown_exception(repro, result.case, check.runs[-1].failure)
-            repro.write(attempt.folder.path)
-            return replace(attempt, repro_result=replace(result, repro=repro, check=check))
-    except (KeyboardInterrupt, NoRepro) as error:
-        why = f"not known whether the failure needs them: {str(error) or 'interrupted'}"
-    attempt.run.ui.say(f"the repro keeps them: {why}")
-    return attempt
-
-
-def _with_placeholder_in_message(case: Case, redactor: Redactor) -> Case:
-    """Return the Case with the message of a failure that quotes the placeholder instead of the constant."""
-    fingerprint = case.failure.fingerprint
-    message, native = redactor.replaced(fingerprint.message), redactor.replaced(fingerprint.native)
-    return replace(
-        case, failure=replace(case.failure, fingerprint=replace(fingerprint, message=message, native=native))
-    )
-
-
-def _control(search: ReproSearch, repro: Repro) -> Repro:
-    if search.case.level is Level.SOURCE:
-        return replace(repro, text=in_eager(repro.text))
-    return search.control(repro)

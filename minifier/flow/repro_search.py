@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ from minifier.data.case import EAGER, BackendReference, Case, Level
 from minifier.data.case.run_folder import RunFolder, next_place, shown_path
 from minifier.data.case.store import CASE, load, save
 from minifier.data.case.switches import others
-from minifier.data.failure import Aspect, Failure, Kind, Stage, same
+from minifier.data.failure import Failure, Kind, Stage, same
 from minifier.data.failure.likeness import advice, unlike
 from minifier.data.settings import Settings
 from minifier.errors import NoRepro, StoppedAtOnce, StoppedEarly
@@ -37,8 +36,6 @@ _MIN_SECONDS = 60.0  # for a script
 _MAX_VARIABLES = 4  # that a failure may depend on
 # Stands for eager where a script calls the compiler of a backend: this backend's compilers return the graph.
 EAGER_COMPILERS = replace(EAGER, name="aot_eager_default_partitioner", expression='"aot_eager_default_partitioner"')
-
-_GREATEST = re.compile(r"^Greatest absolute difference: (\S+) at", re.MULTILINE)  # as torch.testing says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ class ReproSearch:
                 continue
             seen = check.runs[-1].failure
             if check.holds:
-                repro, case = with_measured_gradient(with_shown_exception(repro, case, seen), case, seen)
+                repro = with_shown_exception(repro, case, seen)
                 repro.write(self.out)
                 return ReproResult(case, repro, check)
             of_eager = check.control.failure if check.control is not None else None
@@ -226,22 +223,6 @@ def with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Repr
         return repro
     head, found, rest = repro.text.rpartition(f"\n# {case.failure.line}\n")
     return replace(repro, text=f"{head}\n# {seen.line}\n{rest}") if found else repro
-
-
-def with_measured_gradient(repro: Repro, case: Case, seen: Failure | None) -> tuple[Repro, Case]:
-    """Return both with the error of the repro's own assertion: a probe draws other tangents than the repro does."""
-    failure, main = case.failure, case.failure.main_difference
-    found = _GREATEST.search(seen.message) if seen is not None else None
-    if found is None or main is None or main.aspect is not Aspect.GRADIENT or not main.error:
-        return repro, case
-    error = float(found[1])
-    before, after = f"by {main.error:.2g}", f"by {error:.2g}"
-    measured = replace(main, error=error, sentence=main.sentence.replace(before, after, 1), elements=())
-    differences = tuple(measured if each is main else each for each in failure.differences)
-    failure = replace(failure, message=failure.message.replace(before, after, 1), differences=differences)
-    head, comment, rest = repro.text.rpartition(f"\n# {failure.type}: ")
-    text = f"{head}{comment}{rest.replace(before, after, 1)}"
-    return replace(repro, text=text), replace(case, failure=failure)
 
 
 def _at_once(case: Case, memory: int | None, runs: int) -> int:

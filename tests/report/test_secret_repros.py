@@ -1,4 +1,4 @@
-"""A repro with a constant that looks like a secret gets a placeholder, or no bundle."""
+"""A repro with a constant that looks like a secret gets no bundle without consent."""
 
 import json
 import zipfile
@@ -16,7 +16,7 @@ API_KEY = "{KEY}"
 
 def service(gm, example_inputs):
     for node in gm.graph.nodes:
-        if node.target is torch.tanh and CONDITION:
+        if node.target is torch.tanh:
             raise RuntimeError(f"the service refuses tanh for {{API_KEY}}")
     return gm.forward
 
@@ -33,19 +33,9 @@ def texts_of(done):
     return texts
 
 
-@pytest.mark.usefixtures("processes")
-def test_a_key_that_the_failure_does_not_need_is_a_placeholder_in_the_repro(project):
-    done = project.run(SCRIPT.replace("CONDITION", "API_KEY"))
-    assert done.code == 0 and done.ops[1] == 1, done.stderr
-    texts = texts_of(done)
-    assert "API_KEY = '<secret>'" in texts["repro.py"] and "minimal/case.json" in texts
-    assert not [name for name, text in texts.items() if KEY[:8] in text]
-    assert KEY[:8] not in done.repro
-
-
 @pytest.mark.usefixtures("soak")
-def test_a_key_that_the_failure_needs_is_named_and_keeps_the_bundle_from_being_written(project):
-    done = project.run(SCRIPT.replace("CONDITION", 'len(API_KEY) == 23 and API_KEY.endswith("t")'))
+def test_a_key_in_the_repro_is_named_and_keeps_the_bundle_from_being_written(project):
+    done = project.run(SCRIPT)
     assert done.code == 0 and done.ops[1] == 1, done.stderr
     texts = texts_of(done)
     assert not (done.out / "bundle.zip").exists() and KEY in (done.out / "repro.py").read_text()

@@ -12,7 +12,6 @@ from minifier.data.case.run_folder import RESULTS, RunFolder
 from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
 from minifier.errors import NoRepro, NothingToReduce, UsageError
-from minifier.flow import reports
 from minifier.flow import run as module
 from minifier.flow.attempt import Attempt, ReproResult, Run
 from minifier.flow.folders import Asked, goes_on, note_run
@@ -156,21 +155,6 @@ def test_a_folder_that_a_process_works_on_is_refused_to_others(tmp_path, monkeyp
     for _ in range(2):
         minify_case(folder.path, Run(Settings()))
     assert len(tried) == 2
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), NoRepro("no script holds it")])
-def test_what_ends_the_trial_of_placeholders_is_said(attempt, monkeypatch, error):
-    def ends(*_arguments):
-        raise error
-
-    ui, repro = (
-        Lines(),
-        Repro("import torch\nPASSWORD = 'hunter2hunter2xK9'\nURL = 'https://me:kQ93jfA8xx@host.org'\n", None),
-    )
-    monkeypatch.setattr(reports, "search_for", ends)
-    attempt = replace(attempt, run=Run(Settings(), PhaseClock(ui)), repro_result=ReproResult(attempt.case, repro))
-    assert reports.with_placeholders(attempt) == attempt
-    assert (str(error) or "interrupted") in ui.lines[-1] and "do not show" not in ui.lines[-1]
 
 
 def test_an_error_that_came_twice_is_no_reason_for_another_report(attempt, monkeypatch):
