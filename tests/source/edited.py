@@ -2,16 +2,13 @@
 
 import textwrap
 
-from minifier.repro.source.passes import PASSES
-from minifier.repro.source.patches import Located, Patch, patched
-
-FORMS = ("classes", "tuples", "targets", "aliases", "displays")
+from minifier.repro.source.passes import COARSE_PASSES, FINE_PASSES, LAST_PASSES
+from minifier.repro.source.script import Script
 
 
 def edited(text, *passes):
     """Return the script after each edit of these passes, all of them by default."""
-    located = Located(textwrap.dedent(text).lstrip("\n"))
-    listers = [each.begin() for each in PASSES if not passes or each.name in passes]
-    edits = [edit for lister in listers for edit in lister(located)]
-    texts = [patched(located.source, edit) if isinstance(edit, Patch) else edit.code for edit in edits]
+    script = Script(textwrap.dedent(text).lstrip("\n"))
+    rows = [each for each in (*COARSE_PASSES, *FINE_PASSES, *LAST_PASSES) if not passes or each.name in passes]
+    texts = [script.after([edit]) for row in rows for edit in row.edits(script)]
     return [code for code in texts if code is not None]

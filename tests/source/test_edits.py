@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.source.edited import FORMS, edited
+from tests.source.edited import edited
 
 CALLED_ONCE = ("functions", "imports")
 
@@ -30,13 +30,11 @@ CALLED_ONCE = ("functions", "imports")
         ("x = a[:, k]\n", "x = a[k]\n"),
         ("x = [f(1)][0]\n", "x = f(1)\n"),
         ("x = a if b else c\n", "x = c\n"),
-        ("f(int(a) if b else 90)\n", "f(90)\n"),
         ("x = [a, b]\n", "x = [b]\n"),
         ("x = f'{a} and {b}'\n", "x = b\n"),
         ("f(x).shape\n", "f(x)\n"),
         ("assert f(x)\n", "f(x)\n"),
         ("from sizes import N\nx = f(N, y)\n", "from sizes import N\nx = N\n"),
-        ("def f(a):\n    return (a * b)\n", "def f(a):\n    return a * b\n"),
         ("@a\n@b(1)\ndef f(x: int = 3) -> int:\n    return x\n", "@a\ndef f(x: int = 3) -> int:\n    return x\n"),
         ("def f(x: int = 3):\n    return x\n", "def f(x = 3):\n    return x\n"),
         ("def f(x):\n    return x\n", "def f(x):\n    return\n"),
@@ -45,11 +43,6 @@ CALLED_ONCE = ("functions", "imports")
         ("with a as b, c:\n    d\n", "with c:\n    d\n"),
         # a parameter, with the arguments that reach it
         ("def f(x, y=1):\n    a\ngrad(f)(b, c)\n", "def f(x):\n    a\ngrad(f)(b)\n"),
-        ("def f(x, y):\n    a\nf(*[b, c])\n", "def f(y):\n    a\nf(*[c])\n"),
-        (
-            "def f(x, y, z):\n    a\nxs = b, c, d\ng = grad(f)\nh = compile(g)\nh(*xs)\n",
-            "def f(x, z):\n    a\nxs = b, d\ng = grad(f)\nh = compile(g)\nh(*xs)\n",
-        ),
         (
             "class A(M):\n    def forward(self, x, y):\n        c\n\nm = A()\nm(2, 3)\nA()(5, 6)\n",
             "class A(M):\n    def forward(self, x):\n        c\n\nm = A()\nm(2)\nA()(5)\n",
@@ -65,20 +58,13 @@ CALLED_ONCE = ("functions", "imports")
         ("def f(x, *, a=1, b):\n    b\nf(1, a=2, b=3)\n", "def f(x, *, b):\n    b\nf(1, b=3)\n"),
         ("def f(x, *, a):\n    x\nf(1, a=2)\n", "def f(x):\n    x\nf(1)\n"),
         ("def f(x, y, /):\n    x\nf(1, 2)\n", "def f(x, /):\n    x\nf(1)\n"),
-        ("def f(x, *rest, k):\n    x, k\nf(1, 2, *z, k=3)\n", "def f(x, *, k):\n    x, k\nf(1, k=3)\n"),
-        ("def f(x, **rest):\n    x\nf(1, a=2, **z)\n", "def f(x):\n    x\nf(1)\n"),
         # a target or a variable
-        ("a, b = x, y\n", "a = x\n"),
-        ("a, b, c = x, y, z\n", "a, c = x, z\n"),
-        ("a, b = f(x)\n", "b = f(x)[1]\n"),
         ("a = g(y for x in y)\n", "a = g(y)\n"),
-        ("a = []\na.append(b)\nc\n", "a = [b]\nc\n"),
         ("a = f(x)\n", "f(x)\n"),
         ("a += x.y\n", "x.y\n"),
         ("a: int = x + 1\n", "x + 1\n"),
         ("a = b = f(x)\n", "b = f(x)\n"),
         ("if (a := f(x)):\n    b\n", "if f(x):\n    b\n"),
-        ("a = x,\nf(*a, b)\ng(1, *a)\n", "a = x\nf(a, b)\ng(1, a)\n"),
         ("a = x, y\nf(*a)\n", "f(*(x, y))\n"),
         ("a, b = 2, 3\nf(a, b)\ng(a)\n", "b = 3\nf(2, b)\ng(2)\n"),
         ("a = x.y\nb = a.a\n", "b = x.y.a\n"),
@@ -89,11 +75,6 @@ CALLED_ONCE = ("functions", "imports")
         ("a = x.chunk(2)[0]\n", "a = x\n"),
         ("def f(x):\n    a = g(x)\n    return a\n", "def f(x):\n    return g(x)\n"),
         ("def f(x):\n    a = x + 1\n    return a @ x\n", "def f(x):\n    return (x + 1) @ x\n"),
-        ("xs = [x]\nf(*xs)\n", "xs = x\nf(xs)\n"),
-        ("xs = x,\nf(xs[0])\n", "xs = x\nf(xs)\n"),
-        ("xs = [f()]\nfor y in xs:\n    g(y)\n    h(y)\n", "xs = f()\ny = xs\ng(y)\nh(y)\n"),
-        ("self.xs = ModuleList([f()])\nfor y in self.xs:\n    g(y)\n", "self.xs = f()\ny = self.xs\ng(y)\n"),
-        ("a.b = nn.Sequential(f())\na.b(x)\ng(c.b[0].w)\n", "a.b = f()\na.b(x)\ng(c.b.w)\n"),
         # a function in the place of its call
         ("def f(x):\n    g(h(k))(x)\nrun(f, 1)(x)\n", "run(g(h(k)), 1)(x)\n"),
         ("def f(a):\n    return a + 1\ny = f(x) * 2\n", "y = (x + 1) * 2\n"),
@@ -110,11 +91,6 @@ CALLED_ONCE = ("functions", "imports")
         ),
         # a base or an attribute in the place of a class
         ("class A(B):\n    pass\n\nclass C(A):\n    b\n", "\nclass C(B):\n    b\n"),
-        (
-            "class A(M):\n    def __init__(self, n):\n        super().x()\n        self.a = f(n)\n\nx = A(2)\nx.a.b\n",
-            "\nx = f(2)\nx.b\n",
-        ),
-        ("class A:\n    def __init__(self, n):\n        self.a, self.b = n, {}\n\nx = A(y)\nx.a\n", "\nx = y\nx\n"),
         # an imported name
         ("import torch\nfrom torch.func import vmap\nvmap(f)(x.vmap)\n", "import torch\ntorch.func.vmap(f)(x.vmap)\n"),
     ],
@@ -130,15 +106,12 @@ def test_an_edit(text, among):
         (("targets",), "a = x\nb = 1\nc: int\n"),  # without the target nothing would be computed
         (("parameters",), "def f(x, backend):\n    x\nf(1, b)\n"),
         (("parameters",), "def f(*a, **b):\n    g(*a, **b)\nf(1, c=2)\n"),
-        (("aliases",), "a, b = b, a\nf(a)\n"),
         (("aliases",), "a, *b = x, y\nf(b)\n"),
         (("aliases",), "a = [1]\nf(*a, a)\n"),
-        (("aliases",), "a = x + 1\nfor i in y:\n    g(a)\n"),  # what is computed once stays so
         (("aliases",), "a = x + 1\nb = lambda: a\n"),
         (("aliases",), "def f(x):\n    a = g(x)\n    return a + a\n"),
         (("aliases",), f"a = x + 1\n{'g' * 120}(a)\n"),  # the line would be too long
         (("aliases",), "x1 = f(x0, x0).T\nx2 = f(x1, x1).T\ng(x2, x2)\n"),
-        (("displays",), "xs = [x, y]\nf(*xs)\n"),
         (("classes",), "class A(M):\n    def __init__(self, n):\n        self.a = n\n\n    def f(self):\n        n\n"),
         (("classes",), "class A(M):\n    b = [1]\n\n    def forward(self, x):\n        return x\n"),
         (("classes",), "class A(M):\n    def __len__(self):\n        return 3\n"),
@@ -162,11 +135,9 @@ def test_no_edit(passes, text):
 @pytest.mark.parametrize(
     ("text", "unlikely"),
     [
-        ("import torch\nx = torch.sin(y)\n", ["x = torch\n", "x = torch.sin()\n"]),
         ("from torch import nn\nx = nn.Linear(2, 3)\n", ["x = nn\n", "x = 2\n"]),
         ("x = f(*y)\n", ["x = f(*1)\n"]),
         ("x = self.first(y)\n", ["x = self\n"]),
-        ("a, b = f(x), g(y)\n", ["a, b = 1\n", "a, b = f(x)\n", "a, b = g(y),\n", "a, = f(x), g(y)\n"]),
         ("class A(B):\n    pass\n", ["class A(1):\n    pass\n"]),
     ],
 )
@@ -195,23 +166,9 @@ def test_the_backend_stays(text):
     assert all("my" in code for code in codes) and (codes or "fullgraph" not in text)
 
 
-@pytest.mark.parametrize(
-    ("imported", "goes"),
-    [("import re as c", True), ("import torch as c", False), ("from torch import compiler as c", False)],
-)
-def test_only_torchs_compile_keeps_its_function(imported, goes):
-    codes = edited(f"{imported}\nx = c.compile(f(y), z)\n", "elements", "operands")
-    assert any("compile(z)" in code for code in codes) == any("x = f(y)" in code for code in codes) == goes
-
-
 def test_a_parameter_that_names_the_backend_stays():
     text = 'def compile(fn, backend="inductor"):\n    return torch.compile(fn, backend=backend)\ncompile(g, "my")\n'
     assert all('"my"' in code for code in edited(text, "parameters"))
-
-
-def test_equal_numbers_change_together():
-    codes = edited("a = f(4, 16, 0.05)\nb = g(4, 1, 1.0)\n", "numbers")
-    assert "a = f(1, 16, 0.05)\nb = g(1, 1, 1.0)\n" in codes and len(codes) == 3
 
 
 def test_comments_go():
@@ -222,32 +179,7 @@ def test_comments_go():
     assert code.split() == ["import", "a", "def", "b():", "return", "'#'"]
 
 
-def namespace(text):
-    names = {"Base": object, "state": lambda n: n + 40}
-    exec(text, names)
-    return names
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "class A:\n    def twice(self, x):\n        return x * 2\n\n    def forward(self, x):\n"
-        "        return self.twice(x)\nresult = A().forward(21)\n",
-        "class A(Base):\n    def __init__(self, n=2):\n        super().__init__()\n"
-        "        self.a, self.b = state(n), 3\n\n"
-        "    def forward(self, x):\n        return self.a * x - self.b + 3\nresult = A().forward(1)\n",
-        "def forward(x):\n    return x\n\nclass Net:\n    def forward(self, x):\n        return forward(x)\n"
-        "result = Net().forward(42)\n",
-    ],
-    ids=["methods", "state", "a second function of the name"],
-)
-def test_a_class_becomes_functions(text):
-    """The functions compute what the methods did."""
-    code = edited(text, "classes")[0]
-    assert "class" not in code and namespace(code)["result"] == namespace(text)["result"] == 42
-
-
 def test_an_edit_that_libcst_refuses_is_left_out():
     text = "xs = (a,)\ndef f(x, y=1):\n    y\nf(*xs)\n"
-    codes = edited(text, *FORMS, "elements")
+    codes = edited(text, "targets", "aliases", "elements")
     assert codes and all(compile(code, "edit.py", "exec") for code in codes)

@@ -5,7 +5,7 @@ import pytest
 from vocabulary import run_alone
 
 from minifier.capturing.script import Program
-from minifier.repro.source.inlining import with_modules
+from minifier.repro.source.modules import with_modules
 from minifier.repro.source.reduce_script import as_run
 
 SHAPES = """

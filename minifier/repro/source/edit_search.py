@@ -1,19 +1,17 @@
-"""Applies rows of edits to a source: merges the edits of a row, gallops over them, and remembers the refused ones."""
+"""Applies edits to a source: merges the edits of a pass, gallops over them, and remembers the refused ones."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from minifier import search
 from minifier.capturing.slicing.module_statements import missing_attributes
 from minifier.data.failure import Verdict
-from minifier.repro.source.patches import Located, Patch, is_of_libcst, merged, patched
+from minifier.repro.source.script import Edit, Script, is_of_libcst
 from minifier.repro.source.statement_tree import deep_sources, tree_of
-
-_MAX_TRIES = 2  # of an edit: when it is first met, and when nothing else can be done any more
 
 
 class Lab(Protocol):
@@ -44,31 +42,13 @@ class Lab(Protocol):
         """Note an error of this tool in the search, which goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class PassRow:
-    """A family of edits. `patches(located)` yields them for a source, None for an edit that cannot be made.
-
-    `is_doubtful`: most edits are refused, so that none is first tried together with others. `is_adaptive`: which edits
-    come next depends on what became of the last.
-    """
-
-    name: str
-    patches: Callable[[Located], Iterable[Patch | None]]
-    is_doubtful: bool = False
-    is_adaptive: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """How an edit ended that did not keep the failure. `is_open`: it is tried once more."""
-
-    verdict: Verdict
-    tries: int = 1
-    is_open: bool = False
-
-
 class Stopped(Exception):
     """The budget is used up, or the search was interrupted."""
+
+
+Lister = Callable[[Script], Iterable[Edit]]
+Key = tuple[str, ...]
+"""A refused edit: the pass, the edit's own text, and how often that had occurred before."""
 
 
 @dataclass
@@ -79,7 +59,7 @@ class _Galloping:
     """
 
     lab: Lab
-    text_of: Callable[[frozenset[int]], str]
+    text_of: Callable[[frozenset[int]], str | None]
     size: int
     seen: Collection[str]
     missing: frozenset[str]
@@ -89,19 +69,15 @@ class _Galloping:
     def workers(self) -> int:
         return self.lab.workers
 
-    def made(self, left: frozenset[int]) -> frozenset[int]:
-        """Return the edits that are not left."""
-        return frozenset(range(self.size)) - left
-
     def probe(self, candidates: Sequence[frozenset[int]]) -> Sequence[bool]:
         """Return for each set of edits left whether the failure shows after the other edits."""
-        made = [self.made(left) for left in candidates]
+        made = [frozenset(range(self.size)) - left for left in candidates]
         texts = [self.text_of(numbers) for numbers in made]
-        possible = [text not in self.seen and self._can_pass(text) for text in texts]
-        held = readable_and_held(self.lab, [text for text, can in zip(texts, possible, strict=True) if can])
+        possible = [text is not None and text not in self.seen and self._can_pass(text) for text in texts]
+        held = readable_and_held(self.lab, [text or "" for text, can in zip(texts, possible, strict=True) if can])
         answers = [can and held.pop(0) for can in possible]
         self.refused |= {
-            numbers: self.lab.verdict(text) or Verdict.INVALID
+            numbers: self.lab.verdict(text or "") or Verdict.INVALID
             for numbers, text, holds in zip(made, texts, answers, strict=True)
             if not holds
         }
@@ -137,107 +113,111 @@ def is_readable(lab: Lab, source: str) -> bool:
 
 
 class EditSearch:
-    """A source, and the edits of it that were refused.
-
-    Every change of the source is a patch, so that refused edits keep their places.
-    """
+    """A source, and the edits of it that were refused."""
 
     def __init__(self, lab: Lab, source: str, budget: search.Budget) -> None:
         self.lab, self.source, self.budget = lab, source, budget
-        self._located = Located("")
-        self._exhausted: dict[PassRow, str] = {}  # the source that has no more of its edits
+        self._exhausted: dict[str, str] = {}  # by the name of a pass, the source that has no more of its edits
         self._seen = {source}
         self._missing = missing_attributes(source)
-        self._refusals: dict[tuple[str, Patch], _Refusal] = {}
+        self._refused: dict[Key, Verdict] = {}
+        self._open: set[Key] = set()  # refused edits that are tried once more
+        self._reopened: set[Key] = set()
+        self._script: Script | None = None
 
-    def run(self, row: PassRow) -> None:
-        """Make all edits of the row that keep the failure. Raises Stopped."""
-        while self.step(row):
+    @property
+    def script(self) -> Script:
+        """The parsed source."""
+        if (
+            self._script is None
+            or self._script.source != self.source
+            or self._script.whole != frozenset(self.lab.whole)
+        ):
+            self._script = Script(self.source, self.lab.whole)
+        return self._script
+
+    def run(self, name: str, lister: Lister, is_doubtful: bool = False) -> None:
+        """Make all edits of a pass that keep the failure. Raises Stopped.
+
+        `is_doubtful`: most edits are refused, so that none is first tried together with others.
+        """
+        while self._step(name, lister, is_doubtful):
             pass
-
-    def step(self, row: PassRow) -> bool:
-        """Try edits of the row that can be made together. Return whether others may follow. Raises Stopped."""
-        self.lab.phase = row.name
-        if self._exhausted.get(row) == self.source and not row.is_adaptive:
-            return False
-        listed = self._listed(row)
-        edits = self._compatible(row, listed)
-        if edits:
-            self._make(row, edits)
-        else:
-            self._exhausted[row] = self.source
-        return bool(edits) or (row.is_adaptive and bool(listed))
 
     def reopen(self) -> bool:
         """Let `run` try refused edits again that may succeed by now; return whether there are any.
 
         An edit after which the script fails in another way has mostly broken it, and would again.
         """
-        again = {
-            key: replace(refusal, is_open=True)
-            for key, refusal in self._refusals.items()
-            if refusal.verdict is Verdict.PASS and refusal.tries < _MAX_TRIES and not refusal.is_open
-        }
-        self._refusals |= again
+        again = {key for key, verdict in self._refused.items() if verdict is Verdict.PASS} - self._reopened
+        self._open |= again
+        self._reopened |= again
         self._exhausted.clear()
         return bool(again)
 
-    def _listed(self, row: PassRow) -> list[Patch]:
+    def _step(self, name: str, lister: Lister, is_doubtful: bool) -> bool:
+        self.lab.phase = name
+        if self._exhausted.get(name) == self.source:
+            return False
         with deep_sources():
-            if self._located.source != self.source or self._located.whole != frozenset(self.lab.whole):
-                self._located = Located(self.source, self.lab.whole)
-            return list(dict.fromkeys(edit for edit in row.patches(self._located) if edit is not None and edit.spans))
+            keys = self._untried(name, lister)
+            edits = self._compatible(keys)
+            if not edits:
+                self._exhausted[name] = self.source
+                return False
+            self._make(edits, [keys[edit] for edit in edits], is_doubtful)
+        return True
 
-    def _compatible(self, row: PassRow, listed: Sequence[Patch]) -> list[Patch]:
-        """Return edits that can be made together, the most hopeful first."""
-        chosen: list[Patch] = []
-        for edit in sorted(self._untried(row, listed), key=self._doubts(row)):
-            if not any(edit.touches(other) for other in chosen):
+    def _untried(self, name: str, lister: Lister) -> dict[Edit, Key]:
+        """Return the edits of which it is not known what becomes of them, with their keys."""
+        keys: dict[Edit, Key] = {}
+        counts: Counter[tuple[str, ...]] = Counter()
+        for edit in self._listed(name, lister):
+            if not (text := self.script.key(edit)):
+                continue
+            counts[text] += 1
+            key = (name, str(counts[text]), *text)
+            if key not in self._refused or key in self._open:
+                keys[edit] = key
+        return keys
+
+    def _listed(self, name: str, lister: Lister) -> Iterable[Edit]:
+        try:
+            yield from lister(self.script)
+        except Exception as error:  # noqa: BLE001 - the source so far stays
+            self.lab.warn(f"the pass {name} could not list all its edits", error)
+
+    def _compatible(self, keys: dict[Edit, Key]) -> list[Edit]:
+        """Return edits that do not touch, those first of whose line none was refused."""
+        refused = Counter(key[2] for key in self._refused)
+        taken: list[tuple[int, int]] = []
+        chosen: list[Edit] = []
+        for edit in sorted(keys, key=lambda edit: refused[keys[edit][2]] if keys[edit][2] else 0):
+            spans = self.script.span(edit)
+            if not any(start < end_ and start_ < end for start, end in spans for start_, end_ in taken):
                 chosen.append(edit)
+                taken += spans
         return chosen
 
-    def _untried(self, row: PassRow, listed: Sequence[Patch]) -> Iterator[Patch]:
-        """Yield the edits of which it is not known what becomes of them."""
-        for edit in listed:
-            refusal = self._refusals.get((row.name, edit))
-            code = patched(self.source, edit)
-            if (refusal is not None and not refusal.is_open) or code in self._seen:
-                continue
-            verdict = self.lab.verdict(code)
-            if verdict is None or verdict is Verdict.SAME:
-                yield edit
-            else:
-                self.refuse(row, edit, verdict)
+    def _make(self, edits: Sequence[Edit], keys: Sequence[Key], is_doubtful: bool) -> None:
+        before, script = self.lab.moved, self.script
 
-    def _doubts(self, row: PassRow) -> Callable[[Patch], int]:
-        """Return a function that counts what speaks against an edit: edits of its line that broke the script, say."""
-        broken = Counter(
-            _line(self.source, edit)
-            for (name, edit), refusal in self._refusals.items()
-            if name == row.name and refusal.verdict is not Verdict.PASS
-        )
-        refused = self._refusals
-        return lambda edit: broken[_line(self.source, edit)] + ((row.name, edit) in refused)
+        def text_of(made: Iterable[int]) -> str | None:
+            return script.after(edits[number] for number in sorted(made))
 
-    def _make(self, row: PassRow, edits: Sequence[Patch]) -> None:
-        before = self.lab.moved
-        self.lab.moved = (*before, *merged(edits).moved)
-        doubts = self._doubts(row)
-        hopeful = 1 if row.is_doubtful else sum(not doubts(edit) for edit in edits)
-        source = self.source
-        left, ended = self.gallop(
-            len(edits), lambda made: patched(source, merged(edits[number] for number in made)), max(1, hopeful)
-        )
-        made = merged(edit for number, edit in enumerate(edits) if number not in left)
-        self.lab.moved = (*before, *made.moved)
+        self.lab.moved = (*before, *(names for edit in edits for names in edit.moved))
+        left, ended = self.gallop(len(edits), text_of, 1 if is_doubtful else max(1, len(edits) // 2))
+        made = [number for number in range(len(edits)) if number not in left]
+        self.lab.moved = (*before, *(names for number in made for names in edits[number].moved))
         for number, verdict in left.items():
-            self.refuse(row, edits[number], verdict)
-        self.apply(made)
+            self.refuse(keys[number], verdict)
+        if made and (text := text_of(made)) is not None:
+            self.apply(text)
         if ended:
             raise Stopped
 
     def gallop(
-        self, size: int, text_of: Callable[[frozenset[int]], str], first: int
+        self, size: int, text_of: Callable[[frozenset[int]], str | None], first: int
     ) -> tuple[dict[int, Verdict], bool]:
         """Make as many of the numbered edits as keep the failure, `first` at once to begin with.
 
@@ -248,30 +228,25 @@ class EditSearch:
         is_known = ending is None
         return {number: galloping.verdict(number) if is_known else Verdict.UNRESOLVED for number in left}, not is_known
 
-    def refuse(self, row: PassRow, edit: Patch, verdict: Verdict) -> None:
+    def refuse(self, key: Key, verdict: Verdict) -> None:
         """Remember how an edit ended."""
-        if not edit.spans:
-            return
-        key = row.name, edit
-        tries = self._refusals[key].tries + 1 if key in self._refusals else 1
-        self._refusals[key] = _Refusal(verdict, tries)
+        self._refused[key] = verdict
+        self._open.discard(key)
+
+    def takes(self, text: str) -> bool:
+        """Take a text that keeps the failure for the source. Raises Stopped."""
+        self.check_budget()
+        if text in self._seen or not readable_and_held(self.lab, [text])[0]:
+            return False
+        self.apply(text)
+        return True
 
     def check_budget(self) -> None:
         """Raise Stopped if the budget is used up."""
         if self.budget.ending(self.lab.total) is not None:
             raise Stopped
 
-    def apply(self, patch: Patch) -> None:
+    def apply(self, text: str) -> None:
         """Change the source."""
-        self._refusals = {
-            (name, moved): refusal
-            for (name, edit), refusal in self._refusals.items()
-            if (moved := edit.after(patch)) is not None
-        }
-        self.source = patched(self.source, patch)
-        self._seen.add(self.source)
-
-
-def _line(source: str, edit: Patch) -> int:
-    """Return the number of characters up to the first line that the edit changes."""
-    return source.rfind("\n", 0, edit.spans[0].start) + 1
+        self.source = text
+        self._seen.add(text)

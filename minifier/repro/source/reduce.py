@@ -11,20 +11,19 @@ from libcst import matchers as m
 
 from minifier import search
 from minifier.capturing.slicing.module_statements import bound_by, root
-from minifier.repro.source.edit_search import EditSearch, Lab, PassRow, Stopped, readable_and_held
+from minifier.repro.source.edit_search import EditSearch, Lab, Stopped, readable_and_held
+from minifier.repro.source.edits import smaller_numbers
+from minifier.repro.source.modules import with_modules
 from minifier.repro.source.passes import (
-    ALIKE,
     COARSE_PASSES,
     FINE_PASSES,
     LAST_PASSES,
     MODULES,
+    NUMBERS,
     STATEMENTS,
-    Lister,
     SourcePass,
-    modules_pass,
 )
-from minifier.repro.source.patches import Located, Patch, alike, difference, is_of_libcst
-from minifier.repro.source.statement_edits import imported_names
+from minifier.repro.source.script import Edit, Script, imported_names
 from minifier.repro.source.statement_tree import Tree, tree_of
 
 _MAX_ROUNDS_WITH_MODULES = 50  # a module that imports itself within a function can be inlined without end
@@ -78,12 +77,9 @@ def _search_statements(edits: EditSearch, lines: Sequence[int]) -> None:
     order = sorted(chosen, reverse=True)
     first = 1 if is_likely else max(1, len(order) // 2)  # most of the likely ones are needed
     left, ended = edits.gallop(len(order), lambda made: tree.code(chosen - {order[number] for number in made}), first)
-    kept = frozenset(order[number] for number in left)
-    edits.apply(difference(edits.source, tree.code(kept)))
+    edits.apply(tree.code(frozenset(order[number] for number in left)))
     if ended:
         raise Stopped
-    for number, verdict in left.items():
-        edits.refuse(_REMOVALS, difference(edits.source, tree.code(kept - {order[number]})), verdict)
 
 
 def _simplify(edits: EditSearch, folders: Sequence[str], wants: Callable[[str], bool]) -> None:
@@ -92,41 +88,40 @@ def _simplify(edits: EditSearch, folders: Sequence[str], wants: Callable[[str], 
         [each for each in passes if wants(each.name)] for passes in (COARSE_PASSES, FINE_PASSES, LAST_PASSES)
     )
     for _ in range(_MAX_ROUNDS_WITH_MODULES if wants(MODULES[0]) else 0):
-        before = edits.source
-        row = _row(modules_pass(folders), edits.lab)
-        while edits.step(row) and edits.source == before:
-            pass
-        if edits.source == before:
+        edits.lab.phase = MODULES[0]
+        if not any(edits.takes(module.code) for module in with_modules(edits.script.module, folders)):
             break
         _search_statements(edits, ())
-    rows = [_IDLE, _REMOVALS, *(_row(each, edits.lab) for each in coarse)]
     while True:
         before = edits.source
-        _to_fixpoint(edits, rows)
-        if wants(ALIKE[0]):
-            _run(edits, _alike(rows))
+        _to_fixpoint(edits, coarse)
         for each in fine:
-            _run(edits, _row(each, edits.lab))
+            _run(edits, each)
+        if wants(NUMBERS[0]):
+            edits.lab.phase = NUMBERS[0]
+            smaller_numbers(edits.takes, lambda: edits.source)
         if edits.source == before and not edits.reopen() and _is_minimal(edits):
             break
     for each in last:
-        edits.run(_row(each, edits.lab))
+        edits.run(each.name, each.edits)
 
 
-def _to_fixpoint(edits: EditSearch, rows: Sequence[PassRow]) -> None:
+def _to_fixpoint(edits: EditSearch, passes: Sequence[SourcePass]) -> None:
     before = ""
     while edits.source != before:
         before = edits.source
-        for row in rows:
-            _run(edits, row)
+        edits.run(*_IDLE)
+        edits.run(STATEMENTS[0], _removals, is_doubtful=True)
+        for each in passes:
+            _run(edits, each)
 
 
-def _run(edits: EditSearch, row: PassRow) -> None:
-    """Make the edits of a row, and remove at once what they leave idle: the budget may end with the next row."""
+def _run(edits: EditSearch, source_pass: SourcePass) -> None:
+    """Make the edits of a pass, and remove at once what they leave idle: the budget may end with the next pass."""
     before = edits.source
-    edits.run(row)
+    edits.run(source_pass.name, source_pass.edits)
     if edits.source != before:
-        edits.run(_IDLE)
+        edits.run(*_IDLE)
 
 
 def _is_minimal(edits: EditSearch) -> bool:
@@ -139,34 +134,27 @@ def _is_minimal(edits: EditSearch) -> bool:
         edits.check_budget()
         code = tree.code(numbers - {number})  # equal if the block had nothing else: it gets its `pass` again
         if code != edits.source and readable_and_held(edits.lab, [code])[0]:
-            edits.apply(difference(edits.source, code))
+            edits.apply(code)
             numbers -= {number}
     return edits.source == before
 
 
-def _removals(located: Located) -> Iterator[Patch]:
+def _removals(script: Script) -> Iterator[Edit]:
     """Yield the removal of each statement, the last first."""
-    tree = tree_of(located.source, located.whole)
-    numbers = frozenset(range(len(tree.statements)))
-    for number in sorted(numbers, reverse=True):
-        yield difference(located.source, tree.code(numbers - {number}))
+    return (Edit({node: []}) for node in reversed(script.tree.statements))
 
 
-_REMOVALS = PassRow(STATEMENTS[0], _removals, is_doubtful=True)
-
-
-def _idle(located: Located) -> Iterator[Patch]:
+def _idle(script: Script) -> Iterator[Edit]:
     """Yield the removal of each statement that does nothing: nothing reads what it binds, or it only names a value."""
-    tree = tree_of(located.source, located.whole)
-    numbers = frozenset(range(len(tree.statements)))
+    tree = script.tree
     read = {binder for reader, binders in tree.reads for binder in binders if binder != reader}
-    attributes, imported = _Attributes(tree).read, imported_names(tree.module)
+    attributes = _Attributes(tree).read
     for number, node in enumerate(tree.statements):
-        names = _bound(node, imported)
+        names = _bound(node, script.imported)
         is_unread = number not in read and not any(_is_special(name) or name in attributes for name in names)
         is_value = isinstance(node, cst.Expr) and not m.findall(node, m.Call() | m.Await() | m.Yield())
         if is_value or (names and is_unread):
-            yield difference(located.source, tree.code(numbers - {number}))
+            yield Edit({node: []})
 
 
 def _bound(node: cst.CSTNode, imported: Collection[str]) -> set[str]:
@@ -186,45 +174,7 @@ def _is_special(name: str) -> bool:
     return name in _CALLED_UNNAMED or name.startswith("__")
 
 
-_IDLE = PassRow(f"idle {STATEMENTS[0]}", _idle)
-
-
-def _alike(rows: Sequence[PassRow]) -> PassRow:
-    """Return the row that makes edits of these rows together that take away the same.
-
-    A script that compares with eager mode computes twice, and each edit of one computation breaks it."""
-
-    def patches(located: Located) -> Iterator[Patch]:
-        for row in rows:
-            yield from alike(located.source, filter(None, row.patches(located)))
-
-    return PassRow(ALIKE[0], patches, is_doubtful=True)
-
-
-def _row(source_pass: SourcePass, lab: Lab) -> PassRow:
-    lister = source_pass.begin()
-    return PassRow(
-        source_pass.name,
-        lambda located: _patches(source_pass.name, lister, located, lab),
-        is_adaptive=source_pass.is_adaptive,
-    )
-
-
-def _patches(name: str, lister: Lister, located: Located, lab: Lab) -> Iterator[Patch | None]:
-    """Yield the listed edits as patches. An error of the lister ends the list, an error of an edit leaves out the edit;
-    `lab` is warned of both, unless libcst refuses the edit."""
-    try:
-        for edited in lister(located):
-            try:
-                patch = located.patch(edited)
-            except Exception as error:  # noqa: BLE001 - the other edits stay
-                if not is_of_libcst(error):
-                    lab.warn(f"the pass {name} failed on an edit, which was skipped", error)
-                continue
-            yield patch
-    except Exception as error:  # noqa: BLE001 - the source so far stays
-        lab.warn(f"the pass {name} could not list all its edits", error)
-
+_IDLE = f"idle {STATEMENTS[0]}", _idle
 
 _CALL_OF_BASE = m.Expr(m.Call(func=m.Attribute(value=m.Call(func=m.Name("super")))))
 

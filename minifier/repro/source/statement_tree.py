@@ -173,21 +173,51 @@ class _RemoveOthers(cst.CSTTransformer):
     ) -> cst.CSTNode | cst.RemovalSentinel:
         if original_node in self.numbered and original_node not in self.survivors:
             return cst.RemoveFromParent()
-        if isinstance(original_node, (cst.Dict, cst.List)) and isinstance(updated_node, (cst.Dict, cst.List)):
-            return _with_last_comma(original_node, updated_node)
-        if isinstance(updated_node, cst.SimpleStatementLine) and not updated_node.body:
-            return cst.RemoveFromParent()
-        if isinstance(updated_node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) and updated_node.body:
-            *others, last = updated_node.body
-            if isinstance(last.semicolon, cst.Semicolon):  # of a statement behind it that is gone
-                return updated_node.with_changes(body=[*others, last.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
-        if isinstance(updated_node, cst.IndentedBlock) and not updated_node.body:
-            return updated_node.with_changes(body=[cst.SimpleStatementLine([cst.Pass()])])
-        if isinstance(updated_node, cst.SimpleStatementSuite) and not updated_node.body:
-            return updated_node.with_changes(body=[cst.Pass()])
         if isinstance(updated_node, (cst.Else, cst.Finally)) and _is_empty(updated_node.body):
             return updated_node if original_node in self._required else cst.RemoveFromParent()
-        return updated_node
+        return mended(original_node, updated_node)
+
+
+_LISTS = (
+    "args",
+    "bases",
+    "keywords",
+    "elements",
+    "names",
+    "items",
+    "slice",
+    "params",
+    "kwonly_params",
+)  # of children with commas between
+
+
+def mended(original: cst.CSTNode, updated: cst.CSTNode) -> cst.CSTNode | cst.RemovalSentinel:
+    """Return a node that has lost children as a person would write it: with `pass`, without the last comma."""
+    if isinstance(original, (cst.Dict, cst.List)) and isinstance(updated, (cst.Dict, cst.List)):
+        return _with_last_comma(original, updated)
+    if isinstance(updated, cst.SimpleStatementLine) and not updated.body:
+        return cst.RemoveFromParent()
+    if isinstance(updated, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) and updated.body:
+        *others, last = updated.body
+        if isinstance(last.semicolon, cst.Semicolon):  # of a statement behind it that is gone
+            return updated.with_changes(body=[*others, last.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
+    if isinstance(updated, cst.IndentedBlock) and not updated.body:
+        return updated.with_changes(body=[cst.SimpleStatementLine([cst.Pass()])])
+    if isinstance(updated, cst.SimpleStatementSuite) and not updated.body:
+        return updated.with_changes(body=[cst.Pass()])
+    for name in _LISTS:
+        before, children = getattr(original, name, ()), getattr(updated, name, ())
+        if isinstance(children, (list, tuple)) and children and len(children) < len(before):
+            last = children[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+            updated = updated.with_changes(**{name: [*children[:-1], last]})
+    if isinstance(updated, cst.ClassDef) and updated.bases and not updated.keywords:
+        base = updated.bases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        updated = updated.with_changes(bases=[*updated.bases[:-1], base])
+    if isinstance(updated, cst.Return) and updated.value is None:
+        return updated.with_changes(whitespace_after_return=cst.MaybeSentinel.DEFAULT)
+    if isinstance(updated, cst.Param) and updated.default is None:
+        return updated.with_changes(equal=cst.MaybeSentinel.DEFAULT)
+    return updated
 
 
 def _with_last_comma(original: cst.Dict | cst.List, updated: cst.Dict | cst.List) -> cst.Dict | cst.List:

@@ -1,0 +1,697 @@
+"""The generic edits of a script: delete an item, hoist a child, put a value for its name, drop a parameter, shrink.
+
+An edit may change what the script does: the probe decides. Each function yields the edits of one kind for a script.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import keyword
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import libcst as cst
+from libcst import matchers as m
+
+from minifier.capturing.slicing.module_statements import bound_by, dotted
+from minifier.data.torch_names import loaded_with_torch
+from minifier.repro.source.script import (
+    EVALUATED_LATER,
+    Changes,
+    Edit,
+    Script,
+    blocks,
+    changed,
+    in_place_of,
+    is_operation,
+    names_backend,
+    uses_of,
+    with_values,
+)
+
+_MAX_LINE_CHARACTERS = 120  # of a line into which a value is put; as in torch's own code
+_MAX_QUALIFIED_USES = 3  # of an imported name: with more of them the import is shorter
+_Line = cst.SimpleStatementLine
+_COMPOUND = cst.For, cst.While, cst.If, cst.With, cst.Try
+_CALLED_AS_INSTANCE = ("forward", "__call__")
+_SELF = m.Name("self")
+
+# Delete an item: of a list that a node has, or a child that it may lack.
+
+_ITEMS = (
+    cst.Arg, cst.Element, cst.StarredElement, cst.DictElement, cst.Decorator, cst.ImportAlias, cst.WithItem,
+    cst.ExceptHandler, cst.CompIf, cst.SubscriptElement, cst.AssignTarget, cst.Else, cst.Finally, cst.Annotation,
+)  # fmt: skip
+_OPTIONAL = (
+    (cst.Return, "value"), (cst.Param, "default"), (cst.WithItem, "asname"), (cst.ImportAlias, "asname"),
+    (cst.Assert, "msg"), (cst.Raise, "cause"), (cst.If, "orelse"), (cst.Slice, "lower"), (cst.Slice, "upper"),
+)  # fmt: skip
+
+
+def deleted(script: Script) -> Iterator[Edit]:
+    """Delete an argument, element, decorator, base, imported name, default, annotation or branch."""
+    compiled = {arg for call in script.compiling for arg in getattr(call, "args", ())[:1]}
+    for node in script.nodes:
+        parent = script.parent.get(node)
+        is_child = any(isinstance(parent, kind) and getattr(parent, name) is node for kind, name in _OPTIONAL)
+        if (isinstance(node, _ITEMS) and not names_backend(node) and node not in compiled) or is_child:
+            yield Edit({node: []})
+
+
+# Hoist a child: it takes its parent's place.
+
+
+def unwrapped(script: Script) -> Iterator[Edit]:
+    """Put the body of a `for`, `while`, `if`, `with` or `try` in its place, of a `for` also with its first item."""
+    for node in script.nodes:
+        if isinstance(node, _COMPOUND) and isinstance(node.body, cst.IndentedBlock):
+            is_branch = isinstance(script.parent[node], cst.If)  # an `elif` is no statement
+            bodies: list[Sequence[cst.BaseStatement]] = [] if is_branch else [node.body.body]
+            if isinstance(node, cst.For):
+                target = cst.AssignTarget(node.target)
+                bodies += ([_Line([cst.Assign([target], item)]), *node.body.body] for item in _items(node.iter))
+            if isinstance(node, cst.If) and isinstance(node.orelse, cst.Else) and not is_branch:
+                bodies.append(node.orelse.body.body)  # type: ignore[arg-type]
+            if isinstance(node, cst.If) and is_branch:
+                yield Edit({node: [cst.Else(node.body)]})
+                yield from [Edit({node: [node.orelse]})] if node.orelse is not None else []
+            yield from (Edit({node: body}) for body in bodies)
+        elif isinstance(node, cst.Match):
+            yield from (Edit({node: case.body.body}) for case in node.cases)
+
+
+def _items(iterated: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield an item of what is iterated: of a display its last and first element, 0 for `range(...)`, else `xs[0]`."""
+    if isinstance(iterated, (cst.List, cst.Tuple)):
+        values = [each.value for each in iterated.elements if isinstance(each, cst.Element)]
+        yield from dict.fromkeys([*values[-1:], *values[:1]])
+    elif m.matches(iterated, m.Call(func=m.Name("zip"))) and isinstance(iterated, cst.Call):
+        yield cst.Tuple([cst.Element(_first_of(arg.value)) for arg in iterated.args], lpar=[], rpar=[])
+    elif isinstance(iterated, cst.Call):
+        yield cst.Integer("0")
+    else:
+        yield _first_of(iterated)
+
+
+def _first_of(value: cst.BaseExpression) -> cst.BaseExpression:
+    return cst.Subscript(value, [cst.SubscriptElement(cst.Index(cst.Integer("0")))])
+
+
+def without_targets(script: Script) -> Iterator[Edit]:
+    """Put the value in the place of its assignment, and the test in the place of its assertion."""
+    for node in script.nodes:
+        if isinstance(node, (cst.Assign, cst.AnnAssign, cst.AugAssign)) and node.value is not None:
+            if m.findall(node.value, m.Call() | m.Subscript() | m.Attribute() | m.BinaryOperation()):
+                yield Edit({node: [cst.Expr(node.value)]})
+        elif isinstance(node, cst.NamedExpr):
+            yield Edit({node: [node.value]})
+        elif isinstance(node, cst.Assert):
+            yield Edit({node: [cst.Expr(node.test)]})
+
+
+def hoisted(script: Script) -> Iterator[Edit]:
+    """Put an operand, an argument, an element or the object of a method in the place of its expression."""
+    for node in script.nodes:
+        if not isinstance(node, cst.BaseExpression) or isinstance(node, _ITEMS):
+            continue
+        if _is_read(script, node) and not _is_needed_call(script, node):
+            for child in _operands(node):
+                if _may_stand_alone(script, child):
+                    yield Edit({node: [in_place_of(node, child, script.parent.get(node))]})
+
+
+def _is_read(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether the expression gives a value: it is no target, and no name of an import, a keyword or an attribute."""
+    parent = script.parent.get(node)
+    if isinstance(parent, (cst.AssignTarget, cst.ImportAlias, cst.ImportFrom, cst.AsName, cst.Param, cst.Decorator)):
+        return False
+    if isinstance(parent, (cst.For, cst.CompFor)):
+        return parent.target is not node
+    if isinstance(parent, cst.Arg):
+        return parent.keyword is not node and not names_backend(parent)
+    return not (isinstance(parent, cst.Attribute) and parent.attr is node)
+
+
+def _is_needed_call(script: Script, node: cst.CSTNode) -> bool:
+    """Whether the expression is a call that compiles, or the function that it calls."""
+    parent = script.parent.get(node)
+    return node in script.compiling or (parent in script.compiling and getattr(parent, "func", None) is node)
+
+
+def _operands(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the expressions right below an expression: without names of methods, with the objects that have them."""
+    for child in node.children:
+        if isinstance(node, cst.Attribute) and child is node.attr:
+            continue
+        if isinstance(node, cst.Call) and child is node.func:
+            if isinstance(child, cst.Attribute):
+                yield child.value
+            continue
+        if isinstance(child, cst.BaseExpression) and not isinstance(child, _ITEMS):
+            yield child
+            if isinstance(node, (cst.Subscript, cst.Attribute)):  # `x` of `x.chunk(2)[0]`, and of `Net(x).inner`
+                yield from _operands(child)
+        elif isinstance(child, (cst.Arg, *_ITEMS, cst.Index, cst.ComparisonTarget, cst.FormattedStringExpression)):
+            inner = getattr(child, "slice", child)
+            yield from (
+                each for each in inner.children if isinstance(each, cst.BaseExpression) and not _is_keyword(inner, each)
+            )
+        elif isinstance(child, cst.CompFor):
+            yield child.iter
+
+
+def _is_keyword(parent: cst.CSTNode, child: cst.CSTNode) -> bool:
+    return isinstance(parent, cst.Arg) and parent.keyword is child
+
+
+def _may_stand_alone(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether an operand may be a value: 1 is tried for each anyway, and a module is none."""
+    if isinstance(node, cst.Name):
+        return node.value not in script.modules and node.value != "self"
+    if dotted(node).partition(".")[0] in script.modules:
+        return False
+    return not isinstance(node, (cst.BaseNumber, cst.SimpleString))
+
+
+# Put a bound value in the place of its name.
+
+
+def inlined(script: Script) -> Iterator[Edit]:
+    """Put a value in the place of its name: a plain one everywhere, another one in the only place that reads it.
+
+    The default of a parameter is such a value: `def f(x, n=2)` of which no call gives `n`.
+    """
+    for node in script.nodes:
+        if isinstance(node, cst.FunctionDef):
+            for param in (*node.params.params, *node.params.kwonly_params):
+                if param.default is not None and (read := uses_of(node.body, param.name.value)):
+                    yield Edit(_puts(script, read, param.default))
+    for block in blocks(script):
+        for number, line in enumerate(block.body):
+            for target, value, left in _bindings(line):
+                uses = _uses_behind(script, target, block.body[number + 1 :])
+                is_plain = isinstance(value, (cst.BaseNumber, cst.SimpleString)) or bool(dotted(value))
+                if left or (uses and (is_plain or _fits(script, uses, value))):  # `a, b = x, y` to `b = y`
+                    yield Edit({line: left, **_puts(script, uses, value)})
+
+
+def _puts(
+    script: Script, uses: Sequence[cst.BaseExpression], value: cst.BaseExpression
+) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+    return {use: [in_place_of(use, value, script.parent.get(use))] for use in uses}
+
+
+def _bindings(line: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, list[cst.CSTNode]]]:
+    """Yield each target that the line assigns, with its value, and what is left of the line without them."""
+    if not isinstance(line, _Line) or len(line.body) != 1 or not isinstance(line.body[0], cst.Assign):
+        return
+    assign = line.body[0]
+    target, value = assign.targets[0].target, assign.value
+    if len(assign.targets) > 1:
+        return
+    if not isinstance(target, (cst.Tuple, cst.List)):
+        yield target, value, []
+    elif isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(target.elements):
+        if m.findall(assign, m.StarredElement()):
+            return
+        for number, (bound, given) in enumerate(zip(target.elements, value.elements, strict=True)):
+            shorter = assign.with_changes(
+                targets=[cst.AssignTarget(_shorter(target, number))], value=_shorter(value, number)
+            )
+            yield bound.value, given.value, [line.with_changes(body=[shorter])]
+
+
+def _shorter(node: cst.Tuple | cst.List, left_out: int) -> Any:
+    rest = [element for number, element in enumerate(node.elements) if number != left_out]
+    if len(rest) == 1:
+        return rest[0].value
+    return node.with_changes(elements=[*rest[:-1], rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
+
+
+def _uses_behind(script: Script, target: cst.BaseExpression, lines: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
+    """Return the places that read a target, of a name up to its next assignment."""
+    if not isinstance(target, cst.Name):
+        text = script.code(target)
+        found = (node for node in script.nodes if type(node) is type(target) and node is not target)
+        return [node for node in found if isinstance(node, cst.BaseExpression) and script.code(node) == text]
+    uses: list[cst.BaseExpression] = []
+    for line in lines:
+        uses += uses_of(line, target.value)
+        if any(m.matches(bound, m.Name(target.value)) for bound, _, _ in _bindings(line)):
+            break
+        if isinstance(line, (cst.FunctionDef, cst.ClassDef)) and line.name.value == target.value:
+            break
+    return uses
+
+
+def _fits(script: Script, uses: Sequence[cst.CSTNode], value: cst.CSTNode) -> bool:
+    """Whether an expression is read once, and evaluated once there, in a line that stays short."""
+    if len(uses) != 1:
+        return False
+    line = script.line(uses[0])
+    if not isinstance(line, _Line) or any(
+        uses[0] in m.findall(each, m.Name()) for each in m.findall(line, EVALUATED_LATER)
+    ):
+        return False
+    return len(script.code(line).strip()) + len(script.code(value)) <= _MAX_LINE_CHARACTERS
+
+
+def without_functions(script: Script) -> Iterator[Edit]:
+    """Put the body of a function in the place of its only call, or what it returns in the place of each call."""
+    methods = {each for node in script.nodes if isinstance(node, cst.ClassDef) for each in node.body.body}
+    for node in script.nodes:
+        if not isinstance(node, cst.FunctionDef) or node.decorators or node.name.value.startswith("__"):
+            continue
+        if node not in methods and (called := _wrapped(node)) is not None:
+            yield Edit({node: [], **{use: [called] for use in script.uses(node.name.value)}})
+        name: Any = m.Name(node.name.value)
+        func = m.Attribute(attr=name) if node in methods else name
+        calls = [call for call in m.findall(script.module, m.Call(func=func)) if isinstance(call, cst.Call)]
+        uses = m.findall(script.module, func) if node in methods else script.uses(node.name.value)
+        if not calls or len(uses) != len(calls) or any(call in m.findall(node, m.Call()) for call in calls):
+            continue
+        given = [_given(node, call, node in methods) for call in calls]
+        values = [each for each in given if each is not None]
+        changes = _with_body(script, node, calls, values) if len(values) == len(calls) else None
+        if changes is not None:
+            yield Edit({**changes, node: []}, ((node.name.value, _around(script, calls[0])),))
+
+
+def _wrapped(function: cst.FunctionDef) -> cst.BaseExpression | None:
+    """Return `g` of `def f(x): return g(x)`; None for any other function."""
+    found = m.extract(function.body, _ONE_CALL)
+    params = [param.name.value for param in function.params.params]
+    if found is None or not isinstance(call := found["call"], cst.Call) or uses_of(call.func, function.name.value):
+        return None
+    is_passed_on = len(call.args) == len(params) and all(
+        m.matches(arg, m.Arg(value=m.Name(name), keyword=None, star=""))
+        for arg, name in zip(call.args, params, strict=False)
+    )
+    return call.func if is_passed_on and not any(uses_of(call.func, name) for name in params) else None
+
+
+_CALL = m.SaveMatchedNode(m.Call(), "call")
+_ONE_CALL = m.IndentedBlock(body=[m.SimpleStatementLine(body=[m.Return(value=_CALL) | m.Expr(value=_CALL)])])
+
+
+def _with_body(
+    script: Script,
+    function: cst.FunctionDef,
+    calls: Sequence[cst.Call],
+    values: Sequence[dict[str, cst.BaseExpression]],
+) -> Changes | None:
+    """Return what replaces the calls of a function, or the line with its only call; None if its body does not fit."""
+    lines = list(function.body.body)
+    if any(isinstance(line, _Line) and len(line.body) != 1 for line in lines) or not lines:
+        return None
+    body = [line.body[0] if isinstance(line, _Line) else line for line in lines]
+    last: cst.BaseSmallStatement | None = body[-1] if isinstance(body[-1], cst.Return) else None
+    nested = chain.from_iterable(m.findall(each, m.Return()) for each in m.findall(function.body, m.FunctionDef()))
+    if len(m.findall(function, m.Return())) - len(list(nested)) != (last is not None):
+        return None
+    value: cst.BaseExpression = cst.Name("None")
+    if isinstance(last, cst.Return) and last.value is not None:
+        value = last.value
+    elif len(body) == 1 and isinstance(body[0], cst.Expr):
+        last, value = body[0], body[0].value
+    if len(body) == 1 and last is not None:
+        results = [_result(value, each) for each in values]
+        found = [each for each in results if each is not None]
+        lengths = [sum(len(script.code(node)) for node in nodes) for nodes in (found, [function, *calls])]
+        if len(found) < len(calls) or lengths[0] > lengths[1]:
+            return None
+        pairs = zip(calls, found, strict=True)
+        return {call: [in_place_of(call, new, script.parent.get(call))] for call, new in pairs}
+    line = script.line(calls[0])
+    is_later = any(calls[0] in m.findall(each, m.Call()) for each in m.findall(line, EVALUATED_LATER))
+    if len(calls) > 1 or not isinstance(line, _Line) or len(line.body) != 1 or is_later:
+        return None
+    bound = [
+        _Line([cst.Assign([cst.AssignTarget(cst.Name(name))], given)])
+        for name, given in values[0].items()
+        if not m.matches(given, m.Name(name))
+    ]
+    rest = lines if last is None else lines[:-1]
+    is_dropped = last is None and m.matches(line.body[0], m.Expr()) and getattr(line.body[0], "value", None) is calls[0]
+    put = changed(line, {calls[0]: [in_place_of(calls[0], value, script.parent.get(calls[0]))]})
+    return {line: [*bound, *rest, *([] if is_dropped or put is None else [put])]}
+
+
+def _result(value: cst.BaseExpression, values: dict[str, cst.BaseExpression]) -> cst.BaseExpression | None:
+    """Return an expression with values for its names; None if that computes an operation more than once."""
+    if any(len(uses_of(value, name)) > 1 and is_operation(given) for name, given in values.items()):
+        return None
+    new = with_values(value, values)
+    return new if isinstance(new, cst.BaseExpression) else None
+
+
+def _given(function: cst.FunctionDef, call: cst.Call, is_method: bool) -> dict[str, cst.BaseExpression] | None:
+    """Return the value of each parameter in a call; None unless the call and the defaults give all."""
+    own = function.params
+    if not isinstance(own.star_arg, (cst.MaybeSentinel, cst.ParamStar)) or own.star_kwarg is not None:
+        return None
+    params = [*own.posonly_params, *own.params]
+    args = list(call.args)
+    if is_method:
+        if not isinstance(call.func, cst.Attribute) or not isinstance(call.func.value, cst.Name):
+            return None
+        args.insert(0, cst.Arg(call.func.value))
+    values = {param.name.value: param.default for param in (*params, *own.kwonly_params)}
+    for number, arg in enumerate(args):
+        name = arg.keyword.value if arg.keyword is not None else ""
+        if arg.star or (not name and number >= len(params)) or (name and name not in values):
+            return None
+        values[name or params[number].name.value] = arg.value
+    known = {name: value for name, value in values.items() if value is not None}
+    return known if len(known) == len(values) else None
+
+
+def _around(script: Script, node: cst.CSTNode) -> str:
+    """Return the name of the innermost function around a node, or `<module>`."""
+    while node in script.parent:
+        node = script.parent[node]
+        if isinstance(node, cst.FunctionDef):
+            return node.name.value
+    return "<module>"
+
+
+def without_classes(script: Script) -> Iterator[Edit]:
+    """Put the base in the place of a class without a body, and functions for one of methods that have no state."""
+    for node in script.nodes:
+        if not isinstance(node, cst.ClassDef) or node.keywords or node.decorators:
+            continue
+        name = node.name.value
+        if m.matches(node, m.ClassDef(bases=[m.Arg(keyword=None)])) and m.matches(node.body, _EMPTY):
+            yield Edit({node: [], **{use: [node.bases[0].value] for use in script.uses(name)}})
+        elif (functions := _as_functions(node)) is not None:
+            made = m.findall(script.module, m.Call(func=m.Name(name)))
+            yield Edit({node: functions, **{call: [cst.Name("forward")] for call in made}})
+
+
+def _as_functions(node: cst.ClassDef) -> list[cst.BaseStatement] | None:
+    """Return what `__init__` without parameters does, and the other methods as functions; None if there is more.
+
+    Attributes of `self` that `__init__` assigns become variables.
+    """
+    methods = [each for each in node.body.body if isinstance(each, cst.FunctionDef) and each.params.params]
+    own = {method.name.value for method in methods} - {"__init__"}
+    if len(methods) < len(node.body.body) or "forward" not in own or any(name.startswith("__") for name in own):
+        return None
+    state: list[cst.BaseStatement] = []
+    functions: list[cst.BaseStatement] = []
+    for method in sorted(methods, key=lambda method: method.name.value != "__init__"):
+        first, *params = method.params.params
+        is_init = method.name.value == "__init__"
+        if is_init:
+            targets = m.findall(method, m.AssignTarget(m.Attribute(value=m.Name(first.name.value))))
+            own |= {target.target.attr.value for target in targets}  # type: ignore[attr-defined]
+        read = m.findall(method.body, m.Attribute(value=m.Name(first.name.value)))
+        names: dict[cst.CSTNode, list[cst.CSTNode]] = {
+            each: [each.attr] for each in read if isinstance(each, cst.Attribute) and each.attr.value in own
+        }
+        body = changed(method.body, names)
+        if method.decorators or not isinstance(body, cst.IndentedBlock) or uses_of(body, first.name.value):
+            return None
+        if is_init and params:
+            return None
+        if is_init:
+            state += (line for line in body.body if not m.matches(line, _INIT_OF_BASE))
+        else:
+            blank = [cst.EmptyLine(indent=False)] * 2
+            parameters = method.params.with_changes(params=params)
+            functions.append(method.with_changes(body=body, params=parameters, leading_lines=blank))
+    return [*state, *functions]
+
+
+_INIT_OF_BASE = m.SimpleStatementLine([m.Expr(m.Call(func=m.Attribute(value=m.Call(func=m.Name("super")))))])
+_EMPTY = m.IndentedBlock(body=[m.SimpleStatementLine(body=[m.Pass()])])
+
+
+def qualified(script: Script) -> Iterator[Edit]:
+    """Write `c` as `a.b.c`, and leave out `from a.b import c`, where `a.b` is imported too.
+
+    `import torch` imports many of torch's modules; in a probe, others are loaded which a fresh interpreter lacks.
+    """
+    imports = (node for node in script.nodes if isinstance(node, cst.Import))
+    roots = {dotted(alias.name) for node in imports for alias in node.names if alias.asname is None}
+    known = roots | (loaded_with_torch() if "torch" in roots else frozenset())
+    for line in script.module.body:
+        node = line.body[0] if isinstance(line, _Line) and len(line.body) == 1 else None
+        paths = _paths(node) if isinstance(node, (cst.Import, cst.ImportFrom)) else {}
+        uses = {name: script.uses(name) for name in paths}
+        is_known = all(path in known or path.rpartition(".")[0] in known for path in paths.values())
+        if paths and is_known and all(len(each) <= _MAX_QUALIFIED_USES for each in uses.values()):
+            full: dict[cst.CSTNode, list[cst.CSTNode]] = {
+                use: [cst.parse_expression(paths[name])] for name, each in uses.items() for use in each
+            }
+            yield Edit({line: [], **full})
+
+
+def _paths(node: cst.Import | cst.ImportFrom) -> dict[str, str]:
+    """Return {name: dotted path} of `from a import b` or `import a as b`; empty for a star or a relative import."""
+    if isinstance(node, cst.ImportFrom):
+        if isinstance(node.names, cst.ImportStar) or node.relative or node.module is None:
+            return {}
+        module = dotted(node.module)
+        return {a.evaluated_alias or a.evaluated_name: f"{module}.{a.evaluated_name}" for a in node.names}
+    if all(alias.asname is not None for alias in node.names):
+        return {alias.evaluated_alias or "": alias.evaluated_name for alias in node.names}
+    return {}
+
+
+# Drop a parameter that nothing reads.
+
+
+def without_parameters(script: Script) -> Iterator[Edit]:
+    """Drop a parameter that its function does not read, and its arguments in calls of the function."""
+    for node in script.nodes:
+        if not isinstance(node, cst.FunctionDef):
+            continue
+        around = script.parent.get(script.parent[node])
+        is_method = isinstance(around, cst.ClassDef) and not any(
+            m.matches(each.decorator, m.Name("staticmethod")) for each in node.decorators
+        )
+        params = [*node.params.posonly_params, *node.params.params]
+        calls = list(_calls(script, node, around.name.value if isinstance(around, cst.ClassDef) else ""))
+        for position, param in enumerate([*params, *node.params.kwonly_params]):
+            name = param.name.value
+            if (is_method and not position) or name == "backend" or uses_of(node.body, name):
+                continue
+            place = position - is_method if position < len(params) else -1
+            gone = [arg for call in calls for i, arg in enumerate(call.args) if _goes_to(arg, i, name, place)]
+            yield Edit({node.params: [_without_one(node.params, param)], **{arg: [] for arg in gone}})
+
+
+def _without_one(params: cst.Parameters, gone: cst.Param) -> cst.Parameters:
+    groups: dict[str, Any] = {
+        name: [each.with_changes(comma=cst.MaybeSentinel.DEFAULT) for each in getattr(params, name) if each is not gone]
+        for name in ("posonly_params", "params", "kwonly_params")
+    }
+    is_bare = isinstance(params.star_arg, cst.ParamStar) and not groups["kwonly_params"]
+    star = cst.MaybeSentinel.DEFAULT if is_bare else params.star_arg
+    indicator = params.posonly_ind if groups["posonly_params"] else cst.MaybeSentinel.DEFAULT
+    return params.with_changes(star_arg=star, posonly_ind=indicator, **groups)
+
+
+def _goes_to(arg: cst.Arg, number: int, name: str, place: int) -> bool:
+    return arg.keyword.value == name if arg.keyword is not None else number == place and not arg.star
+
+
+def _calls(script: Script, function: cst.FunctionDef, of_class: str) -> Iterator[cst.Call]:
+    """Yield the calls that may be of a function: by its name, by its class's, and by names that are made of these."""
+    name = function.name.value
+    is_instance = of_class != "" and name in _CALLED_AS_INSTANCE
+    root = of_class if is_instance or name == "__init__" else name
+    made = set[str]() if name == "__init__" or (of_class and not is_instance) else _made_of(script, root)
+    names = {name if is_instance else root, *made}
+    for call in script.nodes:
+        if isinstance(call, cst.Call) and call not in script.compiling:
+            mentioned = set(map(_last_name, m.findall(call.func, m.Name() | m.Attribute())))
+            is_made = isinstance(call.func, cst.Call) and bool(mentioned & {root, *made})  # `grad(f)(x)`, `Net()(x)`
+            if is_made or _last_name(call.func) in names:
+                yield call
+
+
+def _made_of(script: Script, root: str) -> set[str]:
+    """Return the names that are assigned an expression with `root`, or with another of these names."""
+    bound: list[tuple[str, set[str]]] = []
+    for node in script.nodes:
+        if isinstance(node, (cst.Assign, cst.For)):
+            value, targets = (node.iter, [node]) if isinstance(node, cst.For) else (node.value, node.targets)
+            mentioned = set(map(_last_name, m.findall(value, m.Name() | m.Attribute())))
+            bound += [(_last_name(each.target), mentioned) for each in targets]
+    names = {root}
+    while more := {name for name, mentioned in bound if mentioned & names} - names:
+        names |= more
+    return names - {root, ""}
+
+
+def _last_name(node: cst.CSTNode) -> str:
+    """Return the name, or that of the attribute; "" for another expression."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+# Shrink a value.
+
+
+def ones(script: Script) -> Iterator[Edit]:
+    """Put 1 in the place of an argument or an assigned value that is no literal."""
+    compiled = {arg for call in script.compiling for arg in getattr(call, "args", ())[:1]}
+    for node in script.nodes:
+        if isinstance(node, (cst.Arg, cst.Assign)) and node not in compiled and not names_backend(node):
+            is_base = isinstance(script.parent[node], cst.ClassDef)
+            is_starred = isinstance(node, cst.Arg) and bool(node.star)
+            if not (is_base or is_starred or m.matches(node.value, _LITERAL) or node.value in script.compiling):
+                yield Edit({node.value: [cst.Integer("1")]})
+
+
+_LITERAL = m.Integer() | m.Float() | m.SimpleString() | m.Name("True") | m.Name("False") | m.Name("None")
+
+
+def smaller_numbers(take: Callable[[str], bool], source: Callable[[], str]) -> None:
+    """Make each number 1, or the smallest that fails: all that are equal at once, then each by itself.
+
+    `take` probes a text and makes it the source, if that keeps the failure. Raises what `take` raises.
+    """
+    for is_single in (False, True):
+        texts = [node.value for node in _numbers(cst.parse_module(source()))]
+        repeated = {text for text in texts if texts.count(text) > 1}
+        places = [[i] for i, text in enumerate(texts) if text in repeated]
+        if not is_single:
+            places = [[i for i, other in enumerate(texts) if other == text] for text in dict.fromkeys(texts)]
+        for numbers in places:
+            _shrink(numbers, is_single, take, source)
+
+
+def _shrink(places: Sequence[int], is_single: bool, take: Callable[[str], bool], source: Callable[[], str]) -> None:
+    def put(text: str) -> bool:
+        module = cst.parse_module(source())
+        found = _numbers(module)
+        new = changed(module, {found[i]: [found[i].with_changes(value=text)] for i in places})
+        return isinstance(new, cst.Module) and take(new.code)
+
+    value = _numbers(cst.parse_module(source()))[places[0]].value
+    if not value.isdigit():
+        known = ast.literal_eval(value)
+        simpler = [number for number in ("1.0", "0.5", f"{float(known):.1g}") if len(number) <= len(value)]
+        any(put(number) for number in simpler if known not in (0, 1, float(number)))
+        return
+    refused = 0
+    for number in (1, 2, 3):
+        if number < int(value) and put(str(number)):
+            return
+        refused = number
+    low, high = refused, int(value)
+    while high - low > 1 and not is_single:
+        middle = high - 1 if high == int(value) else (low + high) // 2  # the next smaller first
+        if put(str(middle)):
+            high = middle
+        elif middle == int(value) - 1:
+            return
+        else:
+            low = middle
+
+
+def _numbers(module: cst.Module) -> list[cst.Integer | cst.Float]:
+    nodes = m.findall(module, m.Integer() | m.Float())
+    return [node for node in nodes if isinstance(node, (cst.Integer, cst.Float))]
+
+
+# What changes no statement.
+
+_MAX_CHARACTERS = 8  # of a name that stays
+_FUNCTIONS, _CLASSES, _VARIABLES = "fghpqrs", "ABCDEFG", "xyzabcuvwnmkij"
+
+
+def short_names(script: Script) -> Iterator[Edit]:
+    """Rename each long name of the script's own, everywhere at once.
+
+    Names that are imported, or read as an attribute or a keyword anywhere, stay.
+    """
+    visitor = _BoundNames()
+    script.module.visit(visitor)
+    taken = {*visitor.uses, *visitor.fixed, *dir(builtins), *keyword.kwlist}
+    for name, choices in visitor.bound.items():
+        new = next((choice for choice in choices if choice not in taken), None)
+        if new is None or len(name) <= _MAX_CHARACTERS or name in visitor.fixed or name.startswith("__"):
+            continue
+        taken.add(new)
+        renamed: dict[cst.CSTNode, list[cst.CSTNode]] = {
+            use: [use.with_changes(value=new)] for use in visitor.uses[name]
+        }
+        yield Edit(renamed, ((name, new),) if choices is _FUNCTIONS else ())
+
+
+class _BoundNames(cst.CSTVisitor):
+    """Collects the names that the script binds, with letters to choose from, their uses, and the names that stay."""
+
+    def __init__(self) -> None:
+        self.bound: dict[str, str] = {}
+        self.uses: dict[str, list[cst.Name]] = {}
+        self.fixed: set[str] = set()
+        self._methods: set[cst.CSTNode] = set()
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.uses.setdefault(node.value, []).append(node)
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        self.fixed.add(node.attr.value)
+        node.value.visit(self)
+        return False
+
+    def visit_Arg(self, node: cst.Arg) -> bool:
+        if node.keyword is not None:
+            self.fixed.add(node.keyword.value)
+        node.value.visit(self)
+        return False
+
+    def visit_ImportAlias(self, node: cst.ImportAlias) -> bool:
+        self.fixed.add(bound_by(node))
+        return False
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        self.bound.setdefault(node.name.value, _CLASSES)
+        for statement in node.body.body:  # what is bound there is an attribute
+            names = [statement.name] if isinstance(statement, (cst.FunctionDef, cst.ClassDef)) else []
+            if isinstance(statement, cst.SimpleStatementLine):
+                targets = [t for s in statement.body if isinstance(s, cst.Assign) for t in s.targets]
+                names = [t.target for t in targets if isinstance(t.target, cst.Name)]
+            self.fixed |= {name.value for name in names}
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self.bound.setdefault(node.name.value, _FUNCTIONS)
+
+    def visit_Param(self, node: cst.Param) -> None:
+        self.bound.setdefault(node.name.value, _VARIABLES)
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        self._bind(node.target)
+
+    def visit_For(self, node: cst.For) -> None:
+        self._bind(node.target)
+
+    def visit_AsName(self, node: cst.AsName) -> None:
+        self._bind(node.name)
+
+    def _bind(self, target: cst.CSTNode) -> None:
+        if isinstance(target, cst.Name):
+            self.bound.setdefault(target.value, _VARIABLES)
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            for element in target.elements:
+                self._bind(element.value)
+
+
+def without_comments(script: Script) -> Iterator[Edit]:
+    """Remove the comments, if any: they describe the original script."""
+    changes: dict[cst.CSTNode, list[cst.CSTNode]] = {}
+    for node in script.nodes:
+        if isinstance(node, cst.EmptyLine) and node.comment is not None:
+            changes[node] = []
+        elif isinstance(node, cst.TrailingWhitespace) and node.comment is not None:
+            changes[node] = [node.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))]
+    if changes:
+        yield Edit(changes)
