@@ -43,11 +43,11 @@ def check(
     `fn` is a function or a module. `backend` is whatever torch.compile takes. The backward pass is run too, where the
     results require grad. `timeout` is in seconds, for each graph; by default 120.
 
-    No folder stays. Tensors, modules, optimizers, containers and objects of the user's classes that `fn` and `inputs`
-    reach are afterwards as before, so are the global random generators and Dynamo's caches. docs/how-to/in-process.md
-    has the limits. Raises whatever `fn` itself raises without the backend, NoRepro if no other process can have the
-    graph or the backend, and MinifyError. Under `minify run` the backend is called here, so that `minify run` sees
-    the failure.
+    No folder stays. `fn` is called on deep copies of the inputs. The parameters, buffers and gradients of a module, or
+    of the module whose method `fn` is, are afterwards as before; so are the global random generators and Dynamo's
+    caches. Other side effects stay, as after any call: an optimizer that `fn` steps, a list that it appends to. Raises
+    whatever `fn` itself raises without the backend, NoRepro if no other process can have the graph or the backend, and
+    MinifyError. Under `minify run` the backend is called here, so that `minify run` sees the failure.
     """
     _refuse_if_no_arguments(inputs)
     if script.under_run:
