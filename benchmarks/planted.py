@@ -3,8 +3,8 @@
     python benchmarks/planted.py                  all faults: about half an hour
     python benchmarks/planted.py --only emit      the faults of one part
 
-Mutation (mutation.py) makes small mistakes, and asks the quick tests. These faults are mistakes that a person makes:
-a step left out, a condition lost, a wrong call counted. The tests are those of `make test`, in a copy of the project.
+The faults are mistakes that a person makes: a step left out, a condition lost, a wrong call counted. The tests are
+those of `make test`, in a copy of the project.
 """
 
 from __future__ import annotations
