@@ -1,6 +1,6 @@
 """All uses of torch's private interfaces, of the releases in docs/reference/versions.md.
 
-Each function has a test in tests/test_torch_private*.py that fails if a release of torch changes what it needs.
+tests/test_torch_private*.py and tests/test_interfaces.py fail if a release of torch changes what is needed of it.
 """
 
 # The names imported here are this package's public names.

@@ -1,0 +1,302 @@
+"""AOTAutograd, inductor and the handler of fatal signals: what no whole run would notice if a release changes it."""
+
+import ctypes
+import faulthandler
+import gc
+import importlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from pathlib import Path
+
+import pytest
+import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+from vocabulary import in_child
+
+from minifier.data.failure.fingerprint import DAMAGED_HEAP, native_identity
+from minifier.data.torch_names import INDUCTOR_MODULES, MACHINE_SETTINGS
+from minifier.process.child import Child, supervise
+from minifier.process.descriptors import StackFile, after_stack_file, stack_file
+from minifier.process.interrupts import uninterrupted
+from minifier.torch_side import torch_private as private
+from minifier.torch_side.torch_private.modes import SignalStack
+
+pytestmark = pytest.mark.timeout(240)
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+
+
+def boxed(gm, example_inputs):
+    return make_boxed_func(gm.forward)
+
+
+def trained(backend):
+    """A step of training through the backend; gives the gradient."""
+    x = torch.ones(2, 3, requires_grad=True)
+    torch.compile(lambda x: torch.tanh(x).sum(), backend=backend)(x).backward()
+    return x.grad
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_compiler_for_inference_is_seen_and_what_was_compiled_is_not_kept(tmp_path):
+    def work():
+        parts, runs, compiled = [], [], []
+
+        def on_compile(token, part, gm, inputs, call):
+            made = call()
+            parts.append(part)
+            compiled.append(weakref.ref(made))
+            return made
+
+        def on_run(token, args, call):
+            runs.append(token)
+            return call()
+
+        private.observe_aot_compilers(lambda: "token", on_compile, on_run)
+        backend = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed)
+        torch.compile(torch.tanh, backend=backend)(torch.ones(2))
+        trained(backend)
+        alive = [made() is not None for made in compiled]
+        torch._dynamo.reset()
+        gc.collect()
+        return parts, runs, alive[-1], compiled[-1]() is None
+
+    assert in_child(work, tmp_path) == (["aot-inference", "aot-forward", "aot-backward"], ["token"], True, True)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("soak")
+def test_a_backward_that_is_in_the_cache_on_disk_is_compiled_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+
+    def step():
+        torch._dynamo.reset()  # a child begins with what its parent has compiled and counted
+        torch._dynamo.utils.counters.clear()
+        x = torch.ones(3, requires_grad=True)
+        torch.compile(torch.tanh, backend="inductor")(x).sum().backward()
+        return dict(torch._dynamo.utils.counters["aot_autograd"])
+
+    def observed():
+        parts, runs = [], []
+        private.observe_aot_compilers(
+            lambda: "token",
+            lambda token, part, gm, inputs, call: parts.append(part) or call(),
+            lambda token, args, call: runs.append(token) or call(),
+        )
+        step()
+        seen = list(parts), list(runs)
+        return *seen, step()["autograd_cache_hit"], len(parts)
+
+    assert in_child(step, tmp_path, 180)["autograd_cache_miss"] == 1
+    assert in_child(step, tmp_path, 180)["autograd_cache_hit"] == 1
+    # What this process has compiled is found in the cache, as it is without the hooks.
+    assert in_child(observed, tmp_path, 180) == (["aot-forward", "aot-backward"], ["token"], 1, 2)
+
+
+@pytest.mark.parametrize(("grad", "expected"), [(True, "for training"), (False, "for inference")])
+def test_which_forward_compiler_it_is_depends_on_gradients(grad, expected, forked):
+    def refusing(text):
+        def refuse(gm, example_inputs):
+            raise AssertionError(text)
+
+        return refuse
+
+    def work():
+        kinds = {"fw_compiler": refusing("for training"), "inference_compiler": refusing("for inference")}
+        graph = torch.fx.Graph()
+        graph.output((graph.call_method("clone", (graph.placeholder("x"),)),))
+        small = torch.fx.GraphModule(torch.nn.Module(), graph)
+
+        def call():
+            with torch.set_grad_enabled(grad), private.as_dynamo_calls(private.new_fake_mode()):
+                aot_autograd(bw_compiler=boxed, **kinds)(small, [torch.ones(2, requires_grad=True)])
+
+        def use(part):
+            with pytest.raises(AssertionError) as caught:
+                part(small, [])
+            return str(caught.value)
+
+        return private.with_aot_compiler(call, "aot-forward", use)
+
+    assert forked(work) == expected
+
+
+def test_a_backend_without_compilers_is_told():
+    with pytest.raises(private.NoCompiler):
+        private.with_aot_compiler(lambda: None, "aot-backward", lambda part: part)
+
+
+def test_neither_grad_nor_autocast_is_on_around_a_backward_graph():
+    with torch.autocast("cpu", dtype=torch.bfloat16), private.as_aot_calls_backward():
+        assert not torch.is_grad_enabled()
+        assert torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype is torch.float32
+
+
+def test_the_two_calling_conventions():
+    assert private.call_compiled(make_boxed_func(lambda x, y: x + y), [1, 2]) == 3
+    assert private.call_compiled(lambda x, y: x + y, [1, 2]) == 3
+
+
+def test_a_backward_pass_can_keep_its_buffers():
+    from torch._functorch import config
+
+    before = config.donated_buffer
+    with private.without_donated_buffers():
+        assert config.donated_buffer is False
+    assert config.donated_buffer is before
+
+
+def test_inductor_compiles_in_this_process_and_from_no_cache(forked):
+    def work():
+        private.tame_inductor()
+        config = importlib.import_module("torch._inductor.config")
+        caches = config.fx_graph_cache, config.fx_graph_remote_cache, torch._functorch.config.enable_autograd_cache
+        return config.compile_threads, caches
+
+    assert forked(work) == (1, (False, False, False))
+
+
+@needs_compiler
+def test_what_was_compiled_for_the_user_is_not_compiled_again(forked, tmp_path, soak):
+    """The libraries of another cache folder are linked, and found by inductor."""
+    users, ours = tmp_path / "users", tmp_path / "ours"
+
+    def compiled_in(folder):
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+        private.tame_inductor()
+        return float(torch.compile(lambda x: x.relu().exp())(torch.ones(64))[0])
+
+    def linked():
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(users)
+        private.inductor_cache.cache_clear()
+        private.link_libraries(ours)
+        private.link_libraries(ours)  # nothing is lost where they are there already
+        return compiled_in(ours)
+
+    assert forked(lambda: compiled_in(users), 200) == forked(linked, 200) == pytest.approx(2.71828, abs=1e-3)
+    libraries = [path for path in ours.glob("??/*.so")]
+    assert libraries and all(path.is_symlink() for path in libraries)
+
+
+FIND_HEADERS = """
+import sys, tempfile
+from pathlib import Path
+from minifier.torch_side import torch_private as private
+
+ours, theirs = Path(sys.argv[1], "ours"), Path(sys.argv[1], "theirs")
+ours.mkdir(), theirs.mkdir()
+tempfile.tempdir = str(theirs)
+(private.inductor_folder() / "precompiled_headers").mkdir(parents=True)
+tempfile.tempdir = str(ours)
+private.link_headers()
+private.link_headers()
+from torch._inductor.codecache import _HEADER_DIR
+
+assert _HEADER_DIR.startswith(str(ours)), _HEADER_DIR
+assert Path(_HEADER_DIR).resolve().is_relative_to(theirs), _HEADER_DIR
+"""
+
+
+@needs_compiler
+@pytest.mark.usefixtures("soak")
+def test_headers_are_found_from_another_temporary_folder(tmp_path):
+    """In a fresh interpreter, as inductor looks for its headers once, when it is imported."""
+    subprocess.run([sys.executable, "-c", FIND_HEADERS, tmp_path], check=True, timeout=100)
+
+
+def test_what_is_imported_for_it_is_there():
+    """As one that is gone would only be passed over."""
+    for name in INDUCTOR_MODULES:
+        importlib.import_module(name)
+    for module, key in MACHINE_SETTINGS:
+        assert private.has_config(module, key)
+    assert private.INDUCTOR in torch._dynamo.list_backends(None)
+
+
+def compile_again_in_a_fork() -> None:
+    def compiles(n):
+        torch._dynamo.reset()
+        assert torch.compile(lambda x: torch.tanh(x) * n, backend="inductor")(torch.ones(3)).shape == (3,)
+
+    torch._inductor.config.compile_threads = 2
+    compiles(2)
+    if (pid := os.fork()) == 0:
+        private.forget_threads()
+        compiles(3)
+        os._exit(17)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
+
+
+@needs_compiler
+@pytest.mark.usefixtures("soak")
+def test_a_fork_of_a_process_that_has_compiled_starts_threads_of_its_own(tmp_path):
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", "import test_torch_private_compilers as it; it.compile_again_in_a_fork()"]
+    subprocess.run(command, cwd=Path(__file__).parent, env=environment, check=True, timeout=200)
+
+
+def test_the_function_that_compiles_a_graph_is_known():
+    compile_fx = importlib.import_module("torch._inductor.compile_fx")
+    assert private.inductor_entry() is compile_fx.compile_fx.__code__
+
+
+FRAMES = '  File "compile_fx.py", line 1, in {}\n    ...\n'
+
+
+@pytest.mark.parametrize(
+    ("functions", "ahead"),
+    [
+        (["codegen_and_compile", "run", "call_function"], True),
+        (["codegen_and_compile", "compile_to_module", "_compile_to_module_lines", "exec"], False),
+    ],
+)
+def test_a_failure_ahead_of_the_code_is_told_by_its_frames(functions, ahead):
+    traceback = "".join(map(FRAMES.format, functions)) + "RuntimeError: it"
+    assert private.raised_ahead_of_loading(traceback) is ahead
+
+
+@pytest.mark.timeout(60)
+def test_its_handler_has_a_stack_of_its_own(processes):
+    """On faulthandler's small one some processes die by SIGABRT, or never."""
+    pid = os.fork()
+    if pid == 0:
+        faulthandler.enable(2)
+        private.print_native_stacks()
+        private.print_native_stacks()
+        now = SignalStack()
+        ctypes.CDLL(None).sigaltstack(None, ctypes.byref(now))
+        os._exit(now.ss_size >> 16)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 16, "1 MiB"
+
+
+@pytest.mark.timeout(60)
+def test_a_process_that_aborts_in_the_allocator_dies_of_it(processes, tmp_path):
+    """There torch's handler waits for the allocator's lock, which its own thread holds."""
+    stacks, output = StackFile(tmp_path / "stacks", 1.0), tmp_path / "output"
+
+    def run():
+        faulthandler.disable()
+        os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT), 2)
+        stack_file(stacks.path)
+        with after_stack_file():
+            private.print_native_stacks()
+        threading.Thread(target=threading.Event().wait, daemon=True).start()  # so there is a lock
+        allocator = ctypes.CDLL(None)
+        allocator.malloc.restype = ctypes.c_void_p
+        allocator.free.argtypes = [ctypes.c_void_p]
+        chunks = [allocator.malloc(4000) for _ in range(3)]
+        allocator.free(chunks[1])
+        allocator.free(chunks[1])
+        os._exit(0)
+
+    with uninterrupted():
+        child = Child.forked(run, 30, stacks=stacks)
+    supervise([child])
+    assert (child.signal, child.timed_out) == (signal.SIGABRT, False)
+    assert native_identity(output.read_text()) == DAMAGED_HEAP
