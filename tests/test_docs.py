@@ -74,17 +74,6 @@ def test_what_the_page_shows_is_so(page, tmp_path, soak):
                 assert agrees(command.said, done.stdout.splitlines()), f"$ {command.line}\n{done.stdout}"
 
 
-def test_every_script_belongs_to_a_command_and_no_cell_of_a_table_has_a_pipe():
-    """What nobody runs may be wrong; the site shows the backslash that a pipe takes."""
-    for page in PAGES:
-        text = page.read_text()
-        if text.startswith("<!-- made by "):
-            continue  # from what was run
-        files = [fence["file"] for fence in FENCE.finditer(text) if fence["language"] == "python"]
-        assert None not in files, f"{page.name} has a script without a name"
-        assert (not files or runs(page)) and "\\|" not in text, page.name
-
-
 def test_every_page_is_in_the_navigation():
     named = re.findall(r"^ +- .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in PAGES)
