@@ -1,6 +1,5 @@
 """The private interfaces of torch: each is here, and what happens in a torch that lacks one."""
 
-import importlib
 import inspect
 import json
 import sys
@@ -142,11 +141,6 @@ def test_a_function_without_a_signature_is_not_replaced(module):
     lower = Interface(("torch_like:lower",), "graphs", ("graph",))
     lower.replace(len, lambda _, go_on: 1 / 0)()
     assert module.lower is max and lower.state() is InterfaceState.CHANGED
-    assert len(losses.losses()) == 1
-
-
-def test_a_function_without_a_needed_parameter_is_not_found(module):
-    assert Interface(("torch_like:lower",), "graphs", ("gone",)).find() is None
     assert len(losses.losses()) == 1
 
 
@@ -372,49 +366,6 @@ def test_the_script_goes_on_where_an_attribute_of_torchs_objects_has_another_nam
     name = place.rpartition(".")[2].removeprefix("backed_")
     found = forked(work)  # of what an earlier test of this process observes, too
     assert found and all(name in each and "; lost: " in each for each in found), found
-
-
-def delete(place):
-    module, _, path = place.partition(":")
-    owner = importlib.import_module(module)
-    *kinds, name = path.split(".")
-    for kind in kinds:
-        owner = getattr(owner, kind)
-    if name in getattr(owner, "_config", {}):
-        del owner._config[name]
-    else:
-        delattr(owner, name)
-
-
-def as_dynamo_calls():
-    with torch_private.as_dynamo_calls(torch_private.new_fake_mode()):
-        return None
-
-
-WITHOUT = [
-    ("torch._inductor.runtime.cache_dir_utils:default_cache_dir", lambda: torch_private.inductor_headers() is None),
-    ("torch._inductor.config:fx_graph_remote_cache", lambda: torch_private.tame_inductor() is None),
-    ("torch._functorch.config:enable_autograd_cache", lambda: torch_private.tame_inductor() is None),
-    ("torch._inductor.async_compile:AsyncCompile.pool", lambda: torch_private.forget_threads() is None),
-    ("torch._functorch.config:donated_buffer", lambda: torch_private.without_donated_buffers().__enter__() is None),
-    ("torch._dynamo.config:assume_static_by_default", lambda: torch_private.assumes_dynamic() is False),
-    ("torch._dynamo.config:capture_scalar_outputs", lambda: as_dynamo_calls() is None),
-    ("torch._dynamo.backends.registry:_COMPILER_FNS", lambda: torch_private.registered_names(1) == []),
-]
-
-
-def test_without_a_name_its_user_goes_on(forked):
-    def work():
-        found = []
-        for place, use in WITHOUT:
-            with losses.losses_of_a_run():
-                torch_private.inductor_folder.cache_clear()
-                delete(place)
-                found.append((place, use(), losses.losses()))
-        return found
-
-    for place, is_as_expected, lost in forked(work):
-        assert is_as_expected and place in " ".join(lost), place
 
 
 def test_the_doctor_tells_what_is_here_and_what_is_lost(project):

@@ -1,24 +1,15 @@
-"""Kill processes of `minify` at random moments, and count how often the result is the undisturbed one.
-
-`python tests/abuse/kills.py --kills 50` prints a table; `--inductor` takes a backend that compiles with inductor. The
-tests run it with few kills.
-"""
+"""Kill processes of `minify` at random moments, and count how often the result is the undisturbed one."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import random
 import signal
 import sys
-import tempfile
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from aftermath import World
 from clock import wait_until
@@ -77,14 +68,6 @@ class Row:
     same: int = 0
     left: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-    def line(self) -> str:
-        """A row of the table."""
-        left = "nothing" if not self.left else ", ".join(self.left)
-        return f"| {self.victim} | {self.kills} | {self.commands} | {self.same} of {self.results} | {left} |"
-
-
-HEAD = "| killed | kills | commands | undisturbed result | left behind |\n| --- | --- | --- | --- | --- |"
 
 
 def children(pid: int) -> list[int]:
@@ -205,27 +188,6 @@ class Killer:
         return [*of_tool, *(f"file {path.relative_to(self._last)}" for path in partial)]
 
 
-def table(wanted: int, chosen: Sequence[str] = VICTIMS, seed: int = 1, inductor: bool = False) -> list[Row]:
-    """Kill so many of each kind; print a row of the table for each."""
-    rows = []
-    print(HEAD, flush=True)
-    for victim in chosen:
-        with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-            rows.append(Killer(Path(folder), victim, seed, inductor).kill(wanted))
-        print(rows[-1].line(), *rows[-1].notes, sep="\n", flush=True)
-    return rows
-
-
-def _main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--inductor", action="store_true")
-    parser.add_argument("victims", nargs="*", default=VICTIMS)
-    given = parser.parse_args()
-    rows = table(given.kills, given.victims, given.seed, given.inductor)
-    sys.exit(any(row.left or row.same != row.results for row in rows))
-
-
-if __name__ == "__main__":
-    _main()
+def killed(victim: str, wanted: int, inductor: bool, folder: Path) -> Row:
+    """Kill so many processes of one kind."""
+    return Killer(folder, victim, 1, inductor).kill(wanted)

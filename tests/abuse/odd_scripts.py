@@ -51,12 +51,6 @@ class OddScript:
 
 SCRIPTS = (
     OddScript(
-        "prints 1 GB",
-        before="import sys\nfor _ in range(1000):\n    sys.stdout.write('x' * 10**6)\n",
-        prints="x" * 10**9,
-    ),
-    OddScript("closes files 0 to 2", before="import os\nos.closerange(0, 3)\n"),
-    OddScript(
         "removes its folder",
         before="import os, shutil\nshutil.rmtree(os.path.dirname(os.path.abspath(__file__)))\nprint('gone')\n",
         prints="gone\n",
@@ -107,19 +101,9 @@ SCRIPTS = (
         prints=f"hook: {ERROR}\n",
     ),
     OddScript(
-        "forks at the end",
-        after="import os, sys\nsys.stdout.flush()\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n"
-        "else:\n    print('child', flush=True)\n",
-        prints=f"{ERROR}\nchild\n",
-    ),
-    OddScript(
         "leaves a daemon behind",
         after="import os, signal\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        signal.pause()\n"
         "    os._exit(0)\nos.wait()\n",
-    ),
-    OddScript(
-        "leaves a daemon thread",
-        before="import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",
     ),
     OddScript(
         "leaves a thread that never ends",
@@ -132,12 +116,6 @@ SCRIPTS = (
         before="import os, signal, threading\n\n\ndef late():\n    threading.main_thread().join()\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n\n\nthreading.Thread(target=late).start()\n",
         is_in_soak=False,
-    ),
-    OddScript(
-        "hangs in atexit",
-        before="import atexit, signal\natexit.register(signal.pause)\n",
-        given=("--timeout", "4"),
-        says="does not end",
     ),
     OddScript(
         "replaces open for writing",
@@ -158,7 +136,6 @@ SCRIPTS = (
         "replaces os.environ",
         before="import os\nos.environ = {'PATH': os.defpath}\n",
     ),
-    OddScript("clears os.environ", before="import os\nos.environ.clear()\n"),
     OddScript(
         "traces itself",
         before="import sys\nlines = []\n\n\ndef tracer(frame, event, _):\n    lines.append(event)\n    return tracer\n"
@@ -166,7 +143,6 @@ SCRIPTS = (
         after="sys.settrace(None)\nprint(len(lines) > 10)\n",
         prints=f"{ERROR}\nTrue\n",
     ),
-    OddScript("profiles itself", before="import sys\nsys.setprofile(lambda *_: None)\n"),
     OddScript(
         "uses multiprocessing with fork",
         before="import multiprocessing\n\n\ndef double(n):\n    return 2 * n\n\n\n"

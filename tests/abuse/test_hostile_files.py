@@ -3,7 +3,6 @@
 import ast
 import io
 import json
-import pickle
 import random
 import struct
 import zipfile
@@ -13,12 +12,12 @@ from pathlib import Path
 import pytest
 from case_samples import small_case
 from case_text import case_of
-from damage import CANARY, SEED, Opens, damaged
+from damage import CANARY, SEED, damaged
 from layers import SOAK
 
 from minifier.data.case import State
 from minifier.data.case.serial import pack
-from minifier.data.case.store import CASE, GRAPH, TENSORS, load, save
+from minifier.data.case.store import CASE, GRAPH, load, save
 from minifier.data.case.values import SourceExpression
 from minifier.errors import CannotSave, NoRepro, UsageError
 from minifier.flow.check_repro import unpack_bundle
@@ -93,16 +92,6 @@ def test_damaged_case_folders(tmp_path, monkeypatch, record_property, case, roun
     record_property("printed", f"{refused} of {rounds} were refused, the others written")
     assert rounds / 3 < refused < rounds and read_and_write(folder)
     assert not singing.exists() and not (Path.home() / "taken-over").exists()
-
-
-@pytest.mark.parametrize("data", [b"", b"\x80\x04", struct.pack("<Q", 2**60) + b"{}", pickle.dumps(Opens())])
-def test_a_tensor_file_that_is_none(tmp_path, data):
-    save(small_case(), tmp_path)
-    told = json.loads((tmp_path / CASE).read_text())
-    (tmp_path / CASE).write_text(json.dumps({**told, "tensors": TENSORS}))
-    (tmp_path / TENSORS).write_bytes(data)
-    with pytest.raises(UsageError, match=TENSORS):
-        load(tmp_path)
 
 
 def test_a_link_to_somewhere_else_is_only_read(tmp_path):

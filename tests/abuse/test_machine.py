@@ -97,7 +97,6 @@ def test_a_backend_that_leaks(project: Project):
 
 
 BAD = {
-    "deletes its own folder": "import os, shutil\nshutil.rmtree(os.getcwd())\n",
     "changes the folder": "import os\nos.chdir('/')\n",
     "deletes itself": "import os\nos.remove(__file__)\n",
     "prints 100 MB": "print('x' * 10**8)\n",

@@ -143,12 +143,9 @@ def test_a_verdict_rests_on_few_elements_below_32_or_a_twentieth(count, wrong_on
         (NAN, NAN, NAN, False),
         (INF, INF, INF, False),
         (-INF, INF, INF, True),
-        (INF, -INF, -INF, True),
-        (-INF, NAN, NAN, True),
         (NAN, INF, INF, True),
         (INF, 1.0, INF, False),
         (1.0, INF, 1.0, False),
-        (-INF, 1.0, -INF, False),
     ],
 )
 def test_what_is_no_number_is_so_in_eager_or_the_reference_as_well(compiled, eager, reference, wrong):

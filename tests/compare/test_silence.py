@@ -1,9 +1,5 @@
 """Backends that are right never differ from eager."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from compare_captures import comparisons
@@ -12,7 +8,6 @@ from layers import SOAK, sampled
 
 pytestmark = pytest.mark.usefixtures("laborious")
 
-SAMPLES = Path(__file__).parents[2] / "samples"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -35,60 +30,6 @@ PAIRS = [
 def test_aot_eager(name, dtype, train):
     model, inputs = made(name, DTYPES[dtype])
     assert alarms(model, inputs, backend="aot_eager", train=train) == []
-
-
-@pytest.mark.parametrize("name", ["views", "unwritten"])
-def test_eager(name):
-    model, inputs = made(name)
-    assert alarms(model, inputs, backend="eager", train=True) == []
-
-
-def sample(name):
-    """A module of the samples that does nothing when it is imported."""
-    sys.path.insert(0, str(SAMPLES))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(SAMPLES))
-
-
-class DocsModule(torch.nn.Module):
-    """As in samples/docs_module.py and docs_control_flow.py, which run when they are imported."""
-
-    def __init__(self):
-        super().__init__()
-        self.lin = torch.nn.Linear(100, 10)
-
-    def forward(self, x):
-        x = torch.nn.functional.relu(self.lin(x))
-        return x / (torch.abs(x) + 1), torch.sin(x) + torch.cos(x)
-
-
-def of_samples(dtype):
-    module = sample("small_model")
-    yield module.SmallModel().to(dtype), [module.make_inputs().to(dtype)]
-    yield DocsModule().to(dtype), [torch.randn(10, 100).to(dtype)]
-
-
-SAMPLES_ON = [
-    *(("aot_eager", dtype, train) for dtype, train in (("fp32", True), ("bf16", False), ("fp16", True))),
-    *(
-        pytest.param("inductor", *each, marks=SOAK)
-        for each in (("fp32", False), ("bf16", True), ("fp16", False), ("fp32", True))
-    ),
-]
-
-
-@pytest.mark.parametrize(("backend", "dtype", "train"), SAMPLES_ON)
-def test_samples(backend, dtype, train):
-    for model, inputs in of_samples(DTYPES[dtype]):
-        assert alarms(model, inputs, backend=backend, train=train) == []
-
-
-@torch.no_grad()
-def test_densenet():
-    model = sample("docs_densenet").DenseNet(odd=torch.tanh, blocks=(3, 3), classes=10).eval()
-    assert alarms(model, [torch.randn(1, 3, 64, 64)], backend="aot_eager", train=False) == []
 
 
 @pytest.mark.timeout(600)

@@ -36,35 +36,6 @@ def test_a_size_that_was_taken_for_a_constant(minify):
     assert "# compiles it with this size" in done.repro and "compiled with another size" in done.repro
 
 
-VARIES = """
-import torch
-
-def constant_slopes(gm, example_inputs):
-    for node in gm.graph.find_nodes(op="call_function", target=torch.nn.functional.leaky_relu):
-        if not isinstance(node.args[1], float):
-            raise NotImplementedError("leaky_relu: the slope is not a constant")
-    return gm.forward
-
-@torch.compile(backend=constant_slopes)
-def f(x, slope):
-    return torch.nn.functional.leaky_relu(torch.sin(x) @ x.t(), slope).sum(1) * 2
-
-for slope in (0.1, 0.2, 0.3):
-    f(torch.ones(5, 3), slope)
-"""
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.soak
-def test_a_float_that_varies_between_calls(minify):
-    """Dynamo passes it in a tensor from the second call on."""
-    done = minify(VARIES, timeout=250)
-    assert done.code == 0, done.stderr
-    assert (done.result["level"], done.result["verified"]["control"]) == ("dynamo", "passed")
-    assert "compiled(0.1, y)  # another number: from now on it is a symbol" in done.repro
-    assert "return torch.nn.functional.leaky_relu(y, x)" in done.repro and "item()" not in done.repro
-
-
 SWAPS = """
 import threading
 import time

@@ -74,9 +74,3 @@ def test_an_op_stays_whose_decomposition_dies_or_takes_too_many_probes(make_lab)
     lab, prober = make_lab(case, when(made_of("exp", "softmax"), raises()))
     lab.run_jobs = lambda jobs, limits, scratch: [dies() for _ in jobs]
     assert reduce_parts(lab, case, Budget()) == (case, Ending.PROVED) and prober.asked == []
-
-
-@pytest.mark.parametrize(("workers", "skipped", "left"), [(1, (), "exp"), (4, (), "exp"), (1, ("parts",), "softmax")])
-def test_a_composite_op_among_others(reduce, workers, skipped, left):
-    done = reduce(composite(GELU, SOFTMAX), when(made_of("exp", "softmax"), raises()), workers, skipped=skipped)
-    assert targets(done.case) == [left] and done.summary.one_minimal

@@ -13,7 +13,7 @@ from layers import SOAK
 from minifier.data.case.ops import atoms, with_ops
 from minifier.data.failure import Stage
 from minifier.reduction.check import check
-from minifier.reduction.guilty_ops import Charge, Guilt, at_guilty_ops, charge, with_eagers_values
+from minifier.reduction.guilty_ops import Guilt, at_guilty_ops, charge, with_eagers_values
 from minifier.search import Budget, Ending, Result
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import make_inputs
@@ -135,17 +135,6 @@ def test_other_calls_of_the_same_kind_are_tried_before_all_guilty_ops_are_sought
     found = charge(lab, case, with_ops(case, [second]))
     assert found.guilt is guilt and lab.causes.known == (guilt is Guilt.SHARED)
     assert [other.partition(" in test_guilty_ops.py:")[0] for other in found.others] == others
-
-
-def test_guilty_ops_of_one_name_are_counted():
-    others = ("another call of relu in model.py:3", "exp in model.py:4") * 2
-    assert "2 other calls of relu in model.py:3 and 2 calls of exp" in Charge(Guilt.SHARED, others).sentence
-
-
-def test_of_many_other_guilty_ops_three_are_named():
-    others = tuple(f"relu in model.py:{line}" for line in range(1, 6))
-    assert "model.py:3 and 2 more ops too" in Charge(Guilt.SHARED, others).sentence
-    assert "model.py:3 too" in Charge(Guilt.SHARED, others[:3]).sentence
 
 
 def test_a_result_of_another_dtype_is_not_at_fault_for_its_values(reduce, distorted):

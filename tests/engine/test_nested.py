@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from captured import captured, refused_case
+from captured import captured
 from chains import NO_BACKEND
 from fake_prober import hangs, raises, seen_failure, targets, when
 from torch.utils.checkpoint import checkpoint
@@ -10,7 +10,6 @@ from torch.utils.checkpoint import checkpoint
 from minifier.data.case import Case, Script, State
 from minifier.reduction.op_search import reduce_bodies, without_wrappers
 from minifier.reduction.passes.operands import bodies
-from minifier.repro.emit.repro import Template, write_repro
 from minifier.search import Budget, Ending
 from minifier.torch_side.interfaces import TORCH
 
@@ -123,26 +122,3 @@ def test_a_budget_or_an_interrupt_ends_them(make_lab, folder, budget, interrupt_
     lab, prober = make_lab(case, when(inside("tanh", "relu"), raises()), interrupt_at=interrupt_at)
     made, ended = reduce_bodies(lab, case, budget)
     assert ended is how and len(prober.asked) <= 2 and {"tanh", "relu"} <= set(inner_ops(made))
-
-
-def cond_of_many(p, x, y, w):
-    return torch.cond(p, lambda x, y, w: (x @ w + y).cos(), lambda x, y, w: (x @ w - y).sin(), (x, y, w))
-
-
-def checkpoint_of_many(p, x, y, w):
-    return checkpoint(lambda x, y, w: ((x @ w).sigmoid() * y).cos() + y, x, y, w, use_reentrant=False)
-
-
-@pytest.mark.parametrize(
-    ("function", "call"),
-    [
-        pytest.param(cond_of_many, "torch.cond(x, cond_true, cond_false, (y,))", marks=without_values),
-        (checkpoint_of_many, "checkpoint(wrap_body, x, use_reentrant=False)"),
-    ],
-)
-def test_operands_that_no_body_reads_are_not_handed_on(reduce, folder, function, call):
-    graph = captured(function, (P, torch.randn(4, 8), torch.randn(4, 8), torch.randn(8, 8)), folder)
-    done = reduce(refused_case(graph, "cos_inside"), None)
-    text = write_repro(done.case, Template.COMPILE_FUNCTION).text
-    assert done.summary.ops_after == 1 and done.summary.one_minimal
-    assert f"return {call}" in text and "= torch.randn(1)\n" in text and "torch.randn(1, 1)" not in text, text

@@ -8,20 +8,13 @@ from minifier.data.failure import Fingerprint, Kind, Stage, same
 from minifier.data.failure.normalise import headline, normalise, printable, share_words, without_context, words
 
 SAME = [
-    ("expected 3 arguments, found 17", "expected 4 arguments, found 5"),
-    ("tile of 0.25 does not fit", "tile of 1e-05 does not fit"),
-    ("object at 0x7f3aa1b2", "object at 0xDEADBEEF"),
-    ("cannot broadcast [2, 3] with (4, 5)", "cannot broadcast [64] with [1, 1]"),
-    ("shape torch.Size([2, 3]) is odd", "shape torch.Size([8]) is odd"),
-    ("add_12 reads mul_3", "add_1 reads mul"),
-    ("size s0 is not known", "size s17 is not known"),
-    ("cannot open /tmp/one/a.so", "cannot open /home/user/two/b.so"),
+    ("shape=[Dim(2), Dim(6), Dim(4)], device=cpu:0", "shape=[Dim(1)], device=cpu:0"),
+    ("[2026-11-27T07:51:09.703] no kernel", "[2027-01-03T16:00:00.1] no kernel"),
     ("lost\n\nWhile executing %add : [num_users=1]", "lost\n\nWhile executing %mul : [num_users=2]"),
     ("lost\n\nfrom user code:\n  File a.py, line 3", "lost\n\nfrom user code:\n  File b.py, line 7"),
     ("used 21.95G of 1.5 GiB, 0B are left", "used 530.00M of 64 KiB, 12.0K are left"),
     ("got tensor[2,3,bool]", "got tensor[4,bool]"),
     ("one of {<Op(a='x')>, <Op(a='y')>}", "one of {<Op(a='y')>, <Op(a='x')>}"),
-    ("one of {torch.float16, torch.int8}", "one of {torch.int8, torch.float16}"),
     ("no kernel for node {fused[/a/b...c]}", "no kernel for node {fused[d]}"),
     ("'triton__0d1d2' is too large", "'triton_poi_fused_cat_12' is too large"),
     ("lost\n\nSet TORCHDYNAMO_VERBOSE=1 for more", "lost"),
@@ -31,10 +24,7 @@ DIFFERENT = [
     ("no lowering for tanh", "no lowering for erf"),
     ("cannot fuse: unsupported producer layer_norm", "cannot fuse: missing producer"),
     ("expected float32", "expected bfloat16"),
-    ("kernel failed", "kernel failed twice"),
     ("not valid: error 0xc26", "not valid: error 0xc24"),
-    ("Error Code 2", "Error Code 4"),
-    ("a 2D kernel", "a 3D kernel"),
     ("aten.add.Tensor is unknown", "aten.add.Scalar is unknown"),
     ("E1127: no kernel", "E1128: no kernel"),
 ]
@@ -120,9 +110,7 @@ def test_a_long_line_is_judged_by_its_beginning_and_a_line_that_accuses():
     assert normalise(f"error: one\n{'y' * 600}") == f"error: one\n{'y' * 589}"
 
 
-@pytest.mark.parametrize(
-    "accusation", ["target: f", "ValueError: f", "FAILED f", "f failed", "Unsupported f", "not implemented: f"]
-)
+@pytest.mark.parametrize("accusation", ["target: f", "ValueError: f", "f failed", "Unsupported f"])
 def test_words_that_accuse(accusation):
     assert normalise(numbered(9).replace("word word word \n", f"{accusation}\n")) == f"first\n{accusation}"
 
@@ -144,10 +132,8 @@ def test_of_more_than_20_000_characters_both_ends_are_looked_at():
         ),
         ("no Command a returned non-zero exit status 1.", "no Command <command> returned non-zero exit status 1."),
         ("it died with Command a", "it died with Command a"),
-        ("Command a was lost", "Command a was lost"),
         ("g++ died with no word", "g++ died with no word"),
         ("give -a or --all-of-it", "give -a or --all-of-it"),
-        ("between -inf -nan", "between -inf -nan"),
     ],
 )
 def test_a_compilers_command_line_is_left_out(message, normal):

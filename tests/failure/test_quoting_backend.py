@@ -1,36 +1,5 @@
 """A compiler that quotes the user's code in its messages: each candidate and the repro have other code."""
 
-import pytest
-from minified_scripts import minified
-from vocabulary import source_of
-
-SCRIPT = source_of(
-    """
-    import minifier_backends.faulty
-    import torch
-
-    class Router(torch.nn.Module):
-        def forward(self, x):
-            w = torch.softmax(x @ x.T, dim=-1)
-            top, _ = torch.topk(
-                w,
-                2,
-                dim=-1,
-            )
-            return torch.where(w >= top[..., 1:2], w, torch.zeros_like(w)).sum()
-
-    torch.manual_seed(0)
-    torch.compile(Router(), backend="faulty_unsupported", options={"op": "topk"})(torch.randn(6, 16))
-    """
-)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(150)
-def test_an_unsupported_op_is_found_though_the_message_quotes_its_code(processes, tmp_path):
-    assert "torch.topk(" in minified(tmp_path, SCRIPT)
-
-
 FUSER = """
     import torch
     import torch.nn.functional as F

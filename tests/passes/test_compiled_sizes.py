@@ -92,27 +92,6 @@ def test_the_size_at_compilation_becomes_small():
 
 
 @pytest.mark.parametrize(
-    ("how", "calls"),
-    [
-        (Symbolic.GIVEN, ["compiled(torch.randn(5, 3))  # compiles it with this size", "compiled(x)"]),
-        (
-            Symbolic.AUTOMATIC,
-            [
-                "compiled(torch.randn(6, 4))  # another size: from now on it is a symbol",
-                "compiled(torch.randn(5, 3))  # compiles it with this size",
-                "compiled(x)",
-            ],
-        ),
-    ],
-)
-def test_the_repro_compiles_it_with_that_size_first(how, calls):
-    case = as_dynamo_would(compiled_with())
-    lines = write_repro(case, Template.COMPILE_FUNCTION, Variant(symbolic=how)).text.splitlines()
-    assert [line.strip() for line in lines if line.strip().startswith("compiled(")] == calls
-    assert lines.count("with torch.no_grad():") == 1
-
-
-@pytest.mark.parametrize(
     ("ones", "second"),
     [
         (Ones.INPUTS, "y"),

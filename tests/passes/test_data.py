@@ -21,10 +21,8 @@ def tensor(dtype, *shape):
     ("dtype", "shape", "drawn"),
     [
         ("float32", (2,), Drawn("randn")),
-        ("bfloat16", (2,), Drawn("randn")),
         ("complex64", (2,), Drawn("randn")),
         ("int64", (2,), Drawn("zeros")),
-        ("uint8", (2,), Drawn("zeros")),
         ("bool", (2,), Drawn("ones")),
         ("bool", (), Drawn("list", values=(True,))),
     ],
@@ -56,11 +54,9 @@ def test_random_integers_lie_between_the_bounds_seen_both_included(dtype, facts,
         ("float32", Facts(1.0, 1.0, None), Drawn("ones")),
         ("float32", Facts(2.5, 2.5, None), Drawn("full", 2.5)),
         ("float32", Facts(1.00001, 1.00002, None), Drawn("randn")),
-        ("float32", Facts(None, 1.0, None), Drawn("randn")),
         ("float32", Facts(1.0, None, None), Drawn("randn")),
         ("float32", None, Drawn("randn")),
         ("int64", Facts(1, 3, None), Drawn("randint", 1, 4)),
-        ("bool", Facts(1, 1, None), Drawn("bools")),
     ],
 )
 def test_bounded_values_lie_between_the_bounds_as_a_person_rounds_them(dtype, facts, drawn):

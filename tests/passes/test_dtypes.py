@@ -16,12 +16,10 @@ MIXED = """
 @pytest.mark.parametrize(
     ("dtype", "default"),
     [
-        ("float16", "float32"),
         ("bfloat16", "float32"),
         ("float8_e4m3fn", "float32"),
         ("complex128", "complex64"),
         ("int8", "int64"),
-        ("uint8", "int64"),
     ],
 )
 def test_each_kind_of_number_has_its_default(dtype, default):

@@ -9,7 +9,6 @@ from minifier.data.case.graph import Module
 from minifier.reduction.passes.composite import calls, has_branches, holds_calls, inlined
 
 BODY = "a: float32[2]\nb: float32[2]\nc = torch.add(a, b)\nd = torch.sin(c)\nreturn d,"
-OTHER = "a: float32[2]\nb: float32[2]\ne = torch.cos(b)\nreturn e,"
 
 
 def calling(target, arguments, gets=("body",)):
@@ -59,39 +58,6 @@ def test_an_op_that_calls_its_body_is_replaced_by_it(target):
     assert inlined(case, ()).graph is case.graph
 
 
-def test_an_autograd_function_is_replaced_by_its_forward_without_what_that_saves():
-    text = calling("autograd_function_apply", "body, back, x, y", ("body", "back"))
-    forward = BODY.replace("return d,", "return (d,), (a, c)")
-    case = case_of(text, bodies={"body_0": forward, "back_0": OTHER})
-    assert is_inlined(case, INLINED, ("out",))
-    not_paired = BODY.replace("return d,", "return (d,), c")
-    assert inlined(case_of(text, bodies={"body_0": not_paired, "back_0": OTHER}), ("out",)).graph.node("z").args == (
-        (inlined(case, ("out",)).graph.node("z").args[0],),
-    )
-
-
-BRANCHES = {"yes_0": BODY, "no_0": OTHER}
-
-
-def test_a_cond_is_replaced_by_the_branch_that_is_wanted():
-    case = case_of(calling("cond", "p, yes, no, (x, y)", ("yes", "no")), bodies=BRANCHES)
-    assert calls(case.graph) == ("out",) and has_branches(case.graph)
-    assert is_inlined(case, INLINED, ("out",))
-    second = INLINED.replace("    c = torch.add(x, y)\n    d = torch.sin(c)", "    e = torch.cos(y)").replace(
-        "(d)", "(e)"
-    )
-    assert is_inlined(case, second, ("out",), 1)
-
-
-def test_a_loop_is_replaced_by_one_turn_of_its_body():
-    case = case_of(calling("while_loop", "yes, no, (x,), (y,)", ("yes", "no")), bodies=BRANCHES)
-    once = INLINED.replace("    c = torch.add(x, y)\n    d = torch.sin(c)", "    e = torch.cos(y)").replace(
-        "(d)", "(e)"
-    )
-    assert calls(case.graph) == ("out",) and not has_branches(case.graph)
-    assert is_inlined(case, once, ("out",))
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -114,59 +80,6 @@ def test_an_op_stays_whose_graph_or_results_cannot_be_told(text):
 
 
 NESTED = calling("wrap", "body, x, y")
-MIDDLE = """
-a: float32[2]
-b: float32[2]
-inner = get_attr(inner_0)
-got: (float32[2],) = torch.ops.higher_order.wrap(inner, a, b)
-g: float32[2] = operator.getitem(got, 0)
-return g,
-"""
-
-
-def nested():
-    case = case_of(NESTED)
-    middle = graph_of(MIDDLE, bodies={"inner_0": BODY})
-    return replace(case, graph=replace(case.graph, modules={"body_0": Module("", graph=middle)}))
-
-
-def test_ops_inside_an_op_go_with_it_or_stay():
-    case = nested()
-    assert holds_calls(case.graph, "out") and is_inlined(case, INLINED, ("out",))
-    outer = inlined(case, ("out",), deep=False)
-    assert calls(outer.graph) == ("got",) and list(outer.graph.modules) == ["inner_0"]
-    assert is_inlined(outer, INLINED, ("got",))
-
-
-def test_names_that_are_taken_are_lengthened_and_numbered():
-    text = """
-        x: float32[2]
-        c = torch.exp(x)
-        out_c = torch.exp(c)
-        body = get_attr(body_0)
-        out: (float32[2],) = torch.ops.higher_order.wrap(body, out_c, c)
-        r: float32[2] = operator.getitem(out, 0)
-        again = get_attr(body_0)
-        out1: (float32[2],) = torch.ops.higher_order.wrap(again, r, r)
-        q: float32[2] = operator.getitem(out1, 0)
-        return q, r
-    """
-    case = case_of(text, bodies={"body_0": BODY})
-    assert is_inlined(
-        case,
-        """
-        x: float32[2]
-        c = torch.exp(x)
-        out_c = torch.exp(c)
-        out_c1 = torch.add(out_c, c)
-        d = torch.sin(out_c1)
-        out1_c = torch.add(d, d)
-        out1_d = torch.sin(out1_c)
-        return out1_d, d
-        """,
-        ("out", "out1"),
-    )
-    assert [node.name for node in inlined(case, ("out1",)).graph.ops] == ["c", "out_c", "out", "r", "out1_c", "d"]
 
 
 def test_what_a_body_holds_is_held_by_the_graph_under_a_free_name():

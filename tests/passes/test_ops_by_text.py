@@ -7,33 +7,13 @@ from case_text import case_of, graph_of
 from pass_rows import is_shown
 
 from minifier.data.case import Drawn, Level, Recorded, ScalarInput, State, Symbolic, TensorInput
-from minifier.data.case.ops import atoms, parents, with_ops
+from minifier.data.case.ops import atoms, with_ops
 from minifier.data.failure import Stage
 
 
 def groups(text):
     """The atoms of more than one op."""
     return [group for group in atoms(graph_of(text)) if len(group) > 1]
-
-
-CHANGED = """
-    x: float32[2]
-    y: float32[2](storage=1) = torch.sin(x)
-    row: float32[2](storage=1) = torch.select(y, 0)
-    far: float32[2](storage=2) = torch.cos(x)
-    add_: float32[2](storage=1) = y.add_(far)
-    late: float32[2](storage=1) = torch.select(y, 1)
-    both = torch.f(row, far, late)
-    return both,
-"""
-
-
-def test_an_in_place_op_goes_with_earlier_views_that_are_read_after_it():
-    assert groups(CHANGED) == [("y", "row", "add_")]
-    assert groups(CHANGED.replace("torch.f(row,", "torch.f(")) == [("y", "add_")]
-    assert (
-        groups(CHANGED.replace("torch.f(row, far, late)", "torch.f(far)").replace("select(y, 1)", "select(x, 1)")) == []
-    )
 
 
 @pytest.mark.parametrize("transform", ["vmap", "grad", "jvp"])
@@ -49,25 +29,6 @@ def test_a_transform_begins_and_ends_in_pairs_from_the_inside_out(transform):
     """
     assert groups(text) == [("a", "d"), ("b", "c")]
     assert groups(text.replace(f"_{transform}_increment_nesting(2)", "other()")) == [("b", "c")]
-
-
-DIAMOND = """
-    x: float32[2]
-    a = torch.sin(x)
-    t: (float32[2], float32[2]) = torch.chunk(a, 2)
-    p: float32[2] = operator.getitem(t, 0)
-    b = torch.cos(x)
-    q: float32[2] = operator.getitem(t, 1)
-    c = torch.f(p, b, a, a)
-    return c, q
-"""
-
-
-def test_parents_are_the_earlier_atoms_that_are_read_each_once():
-    graph = graph_of(DIAMOND)
-    found = atoms(graph)
-    assert found == (("a",), ("t", "p", "q"), ("b",), ("c",))
-    assert parents(graph, found) == ((), (0,), (), (0, 1, 2))
 
 
 CUT = """

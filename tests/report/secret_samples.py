@@ -169,29 +169,3 @@ def seen_kinds() -> list[str]:
         if any(secret[at : at + 8] in said for at in range(max(1, len(secret) - 7))):
             seen[kind] = None
     return list(seen)
-
-
-def table() -> str:
-    """Return what is found of each kind, and the false alarms, as Markdown."""
-    from minifier.repro.report.redact import Redactor
-    from minifier.repro.report.secrets import find_secrets
-
-    redactor, found = Redactor({}), dict.fromkeys(KINDS, 0)
-    for kind, text, secret in planted():
-        said = redactor.replaced(text)
-        found[kind] += not any(secret[at : at + 8] in said for at in range(max(1, len(secret) - 7)))
-    rows = ["| kind | planted | found |", "| --- | --- | --- |"]
-    rows += [f"| {kind} | 4 | {count} |" for kind, count in found.items()]
-    rows += [f"| all | {4 * len(found)} | {sum(found.values())} |", ""]
-    rows += ["| lines without secrets | lines | false alarms | in 2,000 |", "| --- | --- | --- | --- |"]
-    for name, lines in (
-        ("this project's pages, samples, backends, templates", ordinary_lines()),
-        ("reports on failures of all stages and kinds", report_lines()),
-    ):
-        alarms = sum(1 for line in lines for _ in find_secrets(line))
-        rows.append(f"| {name} | {len(lines)} | {alarms} | {2000 * alarms / len(lines):.1f} |")
-    return "\n".join(rows)
-
-
-if __name__ == "__main__":  # with tests/ and tests/report/ on PYTHONPATH
-    print(table())

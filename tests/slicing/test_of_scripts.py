@@ -54,32 +54,6 @@ BACKENDS = {
         "compiled",
     ),
     "registered by a call": (f"{PLAIN}\n\n\nregister_backend(strict, name='mine')", '"mine"', '"mine"'),
-    "a function with a table that a decorator fills": (
-        """
-RULES = {}
-
-
-def rule(op):
-    def keep(f):
-        RULES[op] = f
-        return f
-    return keep
-
-
-@rule(torch.tanh)
-def lower_tanh(node):
-    raise LoweringError("tanh: " + UNSUPPORTED["tanh"])
-
-
-def strict(gm, inputs):
-    for node in gm.graph.nodes:
-        if node.target in RULES:
-            RULES[node.target](node)
-    return gm.forward
-""",
-        "strict",
-        "strict",
-    ),
     "a partial with a table and a set of functions": (
         "TABLE = {'level': 3, 'deep': {'dump': False}}\n\n\n"
         "def strict(gm, inputs, options, deny):\n"
@@ -90,34 +64,16 @@ def strict(gm, inputs):
         'functools.partial(strict, options={"level": 3, "deep": {"dump": False}}, deny={torch.cumsum, torch.tanh})',
     ),
     "a lambda where it is needed": ("", "lambda gm, inputs: check(gm)", "lambda gm, inputs: check(gm)"),
-    "of two that a factory made the second": (
-        "def make(level):\n    def inner(gm, inputs):\n        level and check(gm)\n        return gm.forward\n\n"
-        "    return inner\n\n\ntorch.compile(torch.sin, backend=make(0))(torch.ones(1))",
-        "make(3)",
-        "make(level=3)",
-    ),
     "made in a loop": (
         "def make(level):\n    def inner(gm, inputs):\n        level and check(gm)\n        return gm.forward\n\n"
         "    return inner\n\n\nfor level in (0, 3):\n    chosen = make(level)\ndel level",
         "chosen",
         None,
     ),
-    "an object that is called": (
-        "class Strict:\n    def __init__(self, level):\n        self.level = level\n\n"
-        "    def __call__(self, gm, inputs):\n        check(gm)\n        return gm.forward",
-        "Strict(3)",
-        "Strict(3)",
-    ),
     "a method of an object that has a name": (
         "class Strict:\n    def lower(self, gm, inputs):\n        check(gm)\n\n\nmine = Strict()",
         "mine.lower",
         "mine.lower",
-    ),
-    "an entry of a dict": (f"{PLAIN}\n\n\nBACKENDS = {{'strict': strict}}\ndel strict", 'BACKENDS["strict"]', None),
-    "AOTAutograd's, around a function": (
-        f"{PLAIN}\n\n\nboxed = aot_autograd(fw_compiler=strict)",
-        "boxed",
-        "aot_autograd(fw_compiler=strict)",
     ),
 }
 
@@ -142,39 +98,6 @@ CONTENTS = {
         """,
         "smooth(x, 4)",
         "def smooth(x, window):",
-    ),
-    "a custom op": (
-        """
-        @torch.library.custom_op("shop::discount", mutates_args=())
-        def discount(price: torch.Tensor, rate: float) -> torch.Tensor:
-            return price * (1 - rate)
-
-
-        @discount.register_fake
-        def _(price, rate):
-            return torch.empty_like(price)
-        """,
-        "torch.ops.shop.discount(x, 0.25)",
-        "register_fake",
-    ),
-    "an op of a library": (
-        """
-        LIB = torch.library.Library("depot", "DEF")
-        LIB.define("triple(Tensor x) -> Tensor")
-        LIB.define("half(Tensor x) -> Tensor")
-
-
-        @torch.library.impl(LIB, "triple", "CompositeExplicitAutograd")
-        def triple(x):
-            return x * 3
-
-
-        @torch.library.register_fake("depot::triple")
-        def _(x):
-            return torch.empty_like(x)
-        """,
-        "torch.ops.depot.triple(x)",
-        'LIB.define("triple',
     ),
 }
 

@@ -12,22 +12,6 @@ def sliced(text, *names, **wanted):
 
 # (what it is about, the module, the slice for `target`); lines that the slice drops begin with `-`.
 KEPT = {
-    "what it calls, and what that calls": """
-        def third(x):
-            return x
-
-
-        def second(x):
-            return third(x)
-
-
-        -def unused(x):
-        -    return second(x)
-        -
-        -
-        def target(x):
-            return second(x)
-    """,
     "no call of a backend, which changes its state": """
         -import torch
         -
@@ -117,21 +101,6 @@ KEPT = {
 
         target = [op.add, dd, os.path]
     """,
-    "constants, and what they are made of": """
-        SIZE = 4
-        -OTHER = SIZE + 1
-        LIMIT = SIZE * 2
-
-
-        class Error(RuntimeError):
-            pass
-
-
-        def target(x):
-            if x > LIMIT:
-                raise Error(x)
-            return x
-    """,
     "a class with its bases, decorators and metaclass": """
         import functools
 
@@ -159,21 +128,6 @@ KEPT = {
 
         def helper(x):
             return x
-    """,
-    "statements that change a constant": """
-        TABLE = {}
-        TABLE["a"] = 1
-        TABLE.update(b=2)
-        NAMES = []
-        for name in ("x", "y"):
-            NAMES.append(name)
-        NAMES += ["z"]
-        -print(TABLE)
-        -COPY = dict(TABLE)
-
-
-        def target():
-            return TABLE, NAMES
     """,
     "attributes given to a function later": """
         def target():
