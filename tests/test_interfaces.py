@@ -1,6 +1,5 @@
 """The private interfaces of torch: each is here, and what happens in a torch that lacks one."""
 
-import inspect
 import json
 import sys
 import types
@@ -198,121 +197,19 @@ def train():
     assert x.grad.tolist() == pytest.approx((torch.ones(3).cos() * 2).tolist())
 
 
-def look_into_the_cache():
-    cache = sys.modules["torch._functorch._aot_autograd.autograd_cache"].AOTAutogradCache
-    assert cache._lookup("key", False, False, [], {}, None) is None
-
-
-class Loader:
-    """As the loaders of AOTInductor's packages are."""
-
-    def boxed_run(self, inputs):
-        return [each + 1 for each in inputs]
-
-
-class Model:
-    """As AOTInductor's models are."""
-
-    def __init__(self):
-        self.loader = Loader()
-
-    def __call__(self, *inputs):
-        return self.loader.boxed_run(list(inputs))
-
-
-def compile_and_run_a_package():
-    program = torch.export.export(torch.nn.ReLU(), (X,))
-    path = torch._inductor.aoti_compile_and_package(program)
-    assert torch.equal(torch._inductor.aoti_load_package(path)(X)[0], X + 1)
-
-
-X = torch.ones(2)
-_TRACING, _AOT = "torch._dynamo.symbolic_convert:InstructionTranslator.run", "torch._functorch._aot_autograd"
-_PACKAGE = "torch._inductor:aoti_compile_and_package", "torch._inductor:aoti_load_package"
-
-
 def observe_calls():
     torch_private.observe_backend_calls(lambda compiler, gm, inputs, call: call())
-
-
-def observe_aot():
-    torch_private.observe_aot_compilers(
-        lambda: 1, lambda token, part, gm, inputs, call: call(), lambda token, args, call: call()
-    )
 
 
 def observe_traces():
     torch_private.observe_tracing(lambda compiler, find: None)
 
 
-def observe_packages():
-    torch_private.observe_aot_inductor(
-        lambda program, configs, call: call(), lambda path, run: lambda *tensors: run(*tensors)
-    )
-
-
-# Of each function that is replaced: what replaces it, and what calls it.
-PATCHES = {
-    "torch._dynamo.output_graph:OutputGraph.call_user_compiler": (observe_calls, train),
-    "torch:_TorchCompileInductorWrapper.__init__": (observe_calls, lambda: torch.compile(train, mode="default")),
-    _TRACING: (observe_traces, train),
-    "torch._dynamo.utils:run_node": (observe_traces, train),
-    "torch._dynamo.convert_frame:maybe_disable_inference_mode": (torch_private.note_inference_mode, train),
-    "torch.autograd.graph:_engine_run_backward": (
-        lambda: torch_private.note_backward_passes(lambda roots: None),
-        train,
-    ),
-    f"{_AOT}.graph_compile:aot_stage2_autograd": (observe_aot, train),
-    f"{_AOT}.runtime_wrappers:call_func_at_runtime_with_args": (observe_aot, train),
-    f"{_AOT}.autograd_cache:AOTAutogradCache._lookup": (observe_aot, look_into_the_cache),
-    "torch.library:Library.define": (
-        torch_private.note_registrations,
-        lambda: torch.library.Library("of_this_test", "FRAGMENT").define("same(Tensor x) -> Tensor"),
-    ),
-    **dict.fromkeys(_PACKAGE, (observe_packages, compile_and_run_a_package)),
-}
-
-
-def stand_in_for_aot_inductor():
-    """Let AOTInductor's functions return at once."""
-    for place, result in zip(_PACKAGE, (lambda: "path", Model), strict=True):
-        name = place.partition(":")[2]
-        function = getattr(torch._inductor, name)
-        stand_in = lambda *_, _result=result, **__: _result()  # noqa: E731
-        stand_in.__signature__ = inspect.signature(function)
-        setattr(torch._inductor, name, stand_in)
-
-
-def replaced_at(place):
-    """The interface that has this place, and its place in this torch."""
-    (interface,) = (interface for interface in DECLARED if place in interface.places)
-    interface.find()
-    return interface, interface.place
-
-
-@pytest.mark.parametrize("place", sampled(PATCHES))
-def test_the_script_goes_on_without_a_function_of_torch(place, forked):
-    def work():
-        interface, _ = replaced_at(place)
-        find = interfaces._find
-        interfaces._find = lambda p, *, load: interfaces._ABSENT if p in interface.places else find(p, load=load)
-        stand_in_for_aot_inductor()
-        observe, use = PATCHES[place]
-        with losses.losses_of_a_run():
-            observe()
-            use()
-            return interface.loses, losses.losses()
-
-    loses, lost = forked(work)
-    assert [sentence for sentence in lost if loses in sentence and place in sentence]
-
-
 def test_a_later_run_in_a_process_tells_of_a_missing_function_as_well(forked):
     def work():
-        interface, place = replaced_at("torch.library:Library.define")
+        place, find = "torch.library:Library.define", interfaces._find
         torch_private.note_registrations()
-        find = interfaces._find
-        interfaces._find = lambda p, *, load: interfaces._ABSENT if p in interface.places else find(p, load=load)
+        interfaces._find = lambda p, *, load: interfaces._ABSENT if p == place else find(p, load=load)
         with losses.losses_of_a_run():
             torch_private.note_registrations()
             return place, losses.losses()

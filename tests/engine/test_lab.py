@@ -78,6 +78,14 @@ def test_other_failures_are_kept_aside_with_their_smallest_case(make_lab):
     assert lab.others == [], "without ops, and what a pass made"
 
 
+def test_a_slight_error_is_not_taken_for_a_gross_one(make_lab):
+    gross, slight = (Difference(Aspect.VALUES, "output 0", "it is off", error, 1e-7) for error in (0.5, 3e-4))
+    case = chain("cos", "tanh", failing=differs_by(gross))
+    lab, _ = make_lab(case, when(has("tanh"), differs_by(gross), differs_by(slight)))
+    judged = lab.probe([with_ops(case, ["tanh"]), with_ops(case, ["cos"])])
+    assert verdicts(judged) == [Verdict.SAME, Verdict.OTHER] and len(lab.others) == 1
+
+
 def test_what_the_same_ops_raise_elsewhere_in_the_graph_is_no_other_failure(make_lab, tmp_path):
     case = chain("tanh", "cos", "tanh")
     left, _, right = names(case)

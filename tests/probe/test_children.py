@@ -64,11 +64,6 @@ def test_an_exception_is_a_fault_of_the_job(run):
     assert ended.result is None and ended.fault.endswith("KeyError: 'lost'\n") and "in job" in ended.fault
 
 
-def test_sys_exit_is_one_too(run):
-    ended = one(run(lambda: sys.exit(3)))
-    assert ended.result is None and "SystemExit: 3" in ended.fault
-
-
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL, signal.SIGBUS, signal.SIGINT])
 def test_a_death_by_signal_is_told(run, number):
     def job():
@@ -164,13 +159,8 @@ def test_a_large_result_comes_back_whole(run):
 
 @pytest.mark.parametrize(
     "close",
-    [
-        lambda: sys.stdout.close(),
-        lambda: os.close(1),
-        lambda: (sys.stdout.close(), sys.stderr.close()),
-        lambda: setattr(sys, "stdout", None),
-    ],
-    ids=["object", "descriptor", "both", "None"],
+    [lambda: os.close(1), lambda: (sys.stdout.close(), sys.stderr.close())],
+    ids=["descriptor", "objects"],
 )
 def test_a_job_that_closes_its_output_still_answers(run, close):
     def job():
@@ -226,18 +216,6 @@ def test_jobs_run_side_by_side_and_answer_in_order(run):
     assert [e.result["number"] for e in ended] == list(range(6))
 
 
-def test_each_of_several_ends_in_its_own_way(run):
-    def fails():
-        raise ValueError
-
-    hangs, ends, dies, faulty = run(signal.pause, lambda: {"status": "pass"}, lambda: os.abort(), fails, seconds=3.0)
-    assert hangs.timed_out and ends.result and dies.signal == signal.SIGABRT and "ValueError" in faulty.fault
-
-
-def test_no_jobs_is_no_children(run):
-    assert run() == []
-
-
 @pytest.mark.usefixtures("processes")
 def test_an_interrupt_while_waiting_leaves_no_child(tmp_path):
     note = tmp_path / "pids"
@@ -258,10 +236,6 @@ def test_an_interrupt_while_waiting_leaves_no_child(tmp_path):
         run_children([job, job], Limits(50), scratch, tick)
     assert not any(is_alive(int(line)) for line in note.read_text().split())
     assert [p.name for p in scratch.iterdir() if p.name != "compiled"] == []
-
-
-def test_told_outside_a_child_goes_nowhere():
-    tell(stage="run")
 
 
 def test_children_that_were_there_before_are_left_alone(forked, tmp_path):

@@ -80,3 +80,14 @@ def test_match_is_about_the_message_alone():
     assert judge(ended, SOUGHT).verdict is Verdict.OTHER
     assert judge(ended, SOUGHT, match="tanh").verdict is Verdict.SAME
     assert judge(ended, SOUGHT, match="erf").verdict is Verdict.OTHER
+
+
+def test_a_death_in_another_function_of_the_backend_is_another_failure():
+    def died(function):
+        output = f'  File "/home/me/acme.py", line 3, in {function}\n'
+        return ChildEnd(None, 0.1, signal=signal.SIGSEGV, stage="compile", output=output)
+
+    first = judge(died("lower"), SOUGHT).failure
+    found = [judge(died(name), first.fingerprint, first=first).verdict for name in ("lower", "fuse")]
+    assert found == [Verdict.SAME, Verdict.OTHER]
+    assert judge(died("fuse"), first.fingerprint, match="SIGSEGV", first=first).verdict is Verdict.SAME
