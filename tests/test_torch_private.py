@@ -36,7 +36,6 @@ USED = [
     ),
     (_SYMBOLS, "constrain_range", ("min", "max")),
     (_SYMBOLS, "compute_unbacked_bindings", ()),
-    (_SYMBOLS, "DimDynamic.STATIC", None),
     ("torch.fx.experimental.sym_node", "SymNode.has_hint", ()),
     ("torch.fx.experimental.sym_node", "SymNode.hint", None),
     ("torch.fx.experimental.sym_node", "SymNode.expr", None),
@@ -53,7 +52,6 @@ USED = [
     (_KERNELS, "kernel_side_table.add_constant_args", ()),
     (_KERNELS, "kernel_side_table.get_constant_args", ()),
     ("torch.export", "ExportedProgram.module", ("check_guards",) if TORCH >= (2, 9) else ()),
-    ("torch._inductor.compile_fx", "compile_fx", ()),
     ("torch._inductor.compile_fx", "_recursive_joint_graph_passes", ()),
     ("torch._inductor.compile_fx", "_recursive_pre_grad_passes", ()),
     ("torch._inductor.compile_fx", "_InProcessFxCompile.codegen_and_compile", ()),
@@ -109,13 +107,6 @@ def test_what_was_asked_for_is_read_off_dynamos_wrappers():
     assert told(inductor("max-autotune", None, None)) == ("inductor", False, "max-autotune", None, None)
     assert told(inductor(None, {"max_fusion_size": 3}, True)) == ("inductor", False, None, {"max_fusion_size": 3}, True)
     end()
-
-
-def test_arguments_of_aot_autograd_are_had_back():
-    from torch._dynamo.backends.common import aot_autograd
-
-    assert private.aot_autograd_arguments(aot_autograd(fw_compiler=passing)) == {"fw_compiler": passing}
-    assert private.aot_autograd_arguments(passing) is None
 
 
 def test_a_fake_tensor_made_directly_is_one_of_the_modes():
@@ -174,13 +165,6 @@ def test_a_launch_keeps_no_arguments_that_the_tool_does_not_know(monkeypatch):
     kwargs = private.numbered_launch(object(), {}, [(1, 1, 1)])
     assert Launch()(**kwargs) == {} and private.unknown_arguments(kwargs) == []
     assert private.unknown_arguments({**kwargs, "launch_kwargs": {"num_ctas": 2}}) == ["launch_kwargs"]
-
-
-def test_the_arguments_that_an_operator_writes_to():
-    assert private.arguments_of(torch.ops.aten.relu_)[0] == ("self", True)
-    assert ("out", True) in private.arguments_of(torch.ops.aten.add.out)
-    assert not any(written for _, written in private.arguments_of(torch.ops.aten.add.Tensor))
-    assert private.arguments_of(torch.relu) == []
 
 
 def seen_by_a_backend(function, *args):
@@ -273,33 +257,6 @@ def test_modes_come_off_while_a_backend_is_called_and_while_inputs_are_made():
         assert modes() == (True, False, "meta")
     with private.as_while_compiling():
         assert torch.is_grad_enabled()
-
-
-def test_a_change_that_autograd_does_not_see():
-    x = torch.ones(2, requires_grad=True)
-    w = torch.ones(2)
-    y = (x * w).sum()
-    with torch.inference_mode():
-        counts_nothing = torch.ones(2)
-    with private.versions_kept([w, counts_nothing]):
-        w.mul_(3)
-        with torch.inference_mode():
-            counts_nothing.mul_(3)
-    y.backward()  # autograd would complain
-    assert w._version == 0 and x.grad.tolist() == [3.0, 3.0]
-
-
-def test_a_value_as_the_function_inside_a_transform_sees_it():
-    seen = []
-
-    def look(row):
-        with private.outside_transforms(row) as plain:
-            seen.append(plain.tolist())
-        return row * 2
-
-    x = torch.arange(6.0).reshape(2, 3)
-    torch.vmap(look)(x), torch.vmap(look, in_dims=1)(x), torch.vmap(torch.vmap(look))(x)
-    assert seen == [[0.0, 1.0, 2.0], [0.0, 3.0], 0.0]
 
 
 def test_transforms_that_were_left_open_are_ended():

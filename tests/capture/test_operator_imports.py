@@ -1,9 +1,11 @@
 """How a repro gets the operators that its graph calls."""
 
 import pytest
+import torch
 
 from minifier.capturing import backend_reference
 from minifier.capturing.backend_reference import operator_imports
+from minifier.torch_side import torch_private as private
 
 OP = "torch.ops.late.same.default"
 
@@ -21,3 +23,27 @@ OP = "torch.ops.late.same.default"
 def test_what_defined_an_operator_is_imported(monkeypatch, stack, imports, defined):
     monkeypatch.setattr(backend_reference, "operator_stack", lambda name: stack if name == "late::same" else ())
     assert operator_imports([OP, "torch.ops.aten.add.Tensor", "torch.sin"]) == (imports, defined)
+
+
+def test_who_registered_a_backend_or_defined_an_operator_is_known(forked):
+    def passing(gm, inputs):
+        return gm.forward
+
+    def work():
+        assert private.registration_stack("surely_new") == private.operator_stack("surelynew::same") == ()
+        private.note_registrations()
+        private.note_registrations()
+
+        def register_it():
+            torch._dynamo.register_backend(passing, name="surely_new")
+            schema = "(Tensor x) -> Tensor"
+            torch.library.custom_op("surelynew::same", lambda x: x.clone(), mutates_args=(), schema=schema)
+
+        register_it()
+        stacks = private.registration_stack("surely_new"), private.operator_stack("surelynew::same")
+        return stacks, private.registered_names(passing)
+
+    stacks, names = forked(work)
+    for stack in stacks:
+        assert stack.index((__name__, "register_it")) < stack.index((__name__, "work"))
+    assert names == ["surely_new"]

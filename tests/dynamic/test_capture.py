@@ -1,10 +1,12 @@
 """Symbolic sizes as they are captured: which, from where, with what bounds."""
 
 import pytest
+import torch
 
 from minifier.data.case import Ref, Scalar, ScalarInput, Symbol, Symbolic
 from minifier.torch_side.fx.graphs import read_graph
 from minifier.torch_side.fx.tensors import TensorFile
+from minifier.torch_side.torch_private import mark_static
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -104,7 +106,6 @@ torch.compile(g, backend='oddlib_tanh')(torch.ones(4, 16), torch.tensor([3, 9]))
 
 
 def test_a_symbolic_number_inside_the_graph_becomes_the_node_that_it_is():
-    import torch
     from real_graphs import compiled_graphs
 
     (captured,) = compiled_graphs(lambda x: x.reshape(x.shape[0] * 3) * 2, torch.ones(4, 3), dynamic=True)
@@ -114,3 +115,13 @@ def test_a_symbolic_number_inside_the_graph_becomes_the_node_that_it_is():
     reshape.args = (reshape.args[0], number.meta["example_value"])
     graph = read_graph(module, TensorFile())
     assert graph.node(reshape.name).args[1] == Ref(number.name)
+
+
+def test_a_dimension_that_is_marked_static_is_fixed_under_dynamic_true():
+    from real_graphs import compiled_graphs
+
+    x = torch.ones(4, 3)
+    mark_static(x, [1])
+    (captured,) = compiled_graphs(torch.sin, x, dynamic=True)
+    shape = captured.module.graph.find_nodes(op="placeholder")[-1].meta["example_value"].shape
+    assert [type(size) for size in shape] == [torch.SymInt, int]

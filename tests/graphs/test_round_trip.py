@@ -10,6 +10,7 @@ from real_graphs import GRAPHS, fresh
 from minifier.data.case.store import graph_from_text, graph_to_text
 from minifier.torch_side.fx.graphs import build_graph, read_graph
 from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
+from minifier.torch_side.torch_private import copied_graph, inputs_written_to, module_of_export
 
 
 def written_and_read(module, folder):
@@ -54,3 +55,32 @@ def test_values_are_written_beside_each_node():
     assert values["y"].shape == (2, 3) and values["y"].dtype == "float32"
     assert values["row"].storage == values["y"].storage != graph.placeholders[0].value.storage
     assert values["t"].stride == (1, 3) and values["getitem_1"].offset == 1
+
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(2))
+
+    def forward(self, x, *, y):
+        self.count.view(-1).add_(1)
+        return x.clone().mul_(2) + y + self.count
+
+
+def test_an_exported_program_has_its_inputs_in_order_and_tells_what_it_writes_to():
+    x, y = torch.ones(2), torch.zeros(2)
+    gm, inputs = module_of_export(torch.export.export(Counting(), (x,), {"y": y}))
+    assert inputs[0] is x and inputs[1] is y and inputs_written_to(gm) == {"count"}
+    assert [node.name for node in gm.graph.find_nodes(op="placeholder")] == ["x", "y"]
+
+
+def test_a_copied_graph_is_whole_when_a_compiler_has_changed_its_own():
+    (captured,) = GRAPHS["views"]()
+    module = copy.deepcopy(captured.module)
+    for node in module.graph.nodes:
+        node.meta["val"] = node.name
+    copied = copied_graph(module)
+    for node in reversed(list(module.graph.nodes)):
+        module.graph.erase_node(node)
+    nodes = [node for node in copied.nodes if node.op != "output"]
+    assert len(nodes) > 5 and all(node.meta["val"] == node.name for node in nodes)
