@@ -1,4 +1,4 @@
-"""Wrong numbers at the third graph: AOTAutograd's cache answers it with the code of the second, for another number.
+r"""Wrong numbers at the third graph: AOTAutograd's cache answers it with the code of the second, for another number.
 
 source: https://github.com/pytorch/pytorch/issues/185382
 reach: exit 0, 12 statements
