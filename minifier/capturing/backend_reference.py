@@ -63,6 +63,8 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> tuple[BackendRe
         distribution, version = _distribution(packages, asked)
         if distribution != "torch" or backend.reach is not BackendSource.DEFINED:  # whose parts torch puts together
             backend = replace(backend, distribution=distribution, version=version)
+    if backend.reach is BackendSource.ENTRY_POINT:  # which is not found without the folder, though nothing is imported
+        packages |= {asked.function.__module__.partition(".")[0]}
     if backend.reach is BackendSource.NONE:  # the script's own call may make it
         return backend, ""
     option_packages = packages_imported(*imports_of(options))

@@ -1,0 +1,1 @@
+"""Runs a graph with the weights of its products rounded to few bits."""
