@@ -3,7 +3,7 @@ r"""Dynamo raises IndexError where eager passes: a dimension is indexed by a num
 reach: exit 0, 3 statements
 shows: \.item\(\).*IndexError
 hides: [Cc]onv|[Ee]mbedding
-layer: test
+layer: soak
 """
 
 import torch
