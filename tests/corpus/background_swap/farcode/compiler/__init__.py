@@ -1,0 +1,1 @@
+"""What happens on the other machine, and who waits for it here."""
