@@ -3,7 +3,6 @@ r"""A gradient penalty raises: the backward pass of a compiled module cannot be 
 reach: exit 0, 7 statements
 shows: create_graph=True
 hides: conv|group_norm
-layer: soak
 """
 
 import torch

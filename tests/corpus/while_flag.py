@@ -3,7 +3,6 @@ r"""Dynamo raises: the condition of a while_loop gives one of its inputs back, w
 reach: exit 0, 5 statements
 shows: while_loop.*alias
 hides: Softplus|Linear
-layer: soak
 """
 
 import torch
