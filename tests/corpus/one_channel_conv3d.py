@@ -2,7 +2,6 @@ r"""Nothing fails: a trained Conv3d of one channel in channels_last_3d has the s
 
 reach: exit 1
 says: agreed with eager
-layer: soak
 """
 
 import torch

@@ -3,7 +3,6 @@ r"""Wrong numbers: an object of the script that is set as inductor's pass over t
 reach: exit 0, 1 op
 shows: post_grad_custom_post_pass.*assert_close
 hides: layer_norm|GatedDelta
-layer: soak
 """
 
 import torch
