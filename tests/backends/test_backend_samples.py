@@ -1,5 +1,6 @@
 """Every sample, run with plain python, does what its README says."""
 
+import os
 import re
 import signal
 import subprocess
@@ -8,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from clock import wait_until
-from forked_script import python_forked
 from layers import sampled
+from warm_command import warm_python
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 HANGS = "hangs"
@@ -100,29 +101,29 @@ def hangs_in(function: str, script: Path, log: Path) -> bool:
         process.wait()
 
 
+def run_python(folder: Path, *args: str | Path, fresh: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run `python ARGS...` on one thread, so as not to crowd parallel tests; in a fork that has torch, or afresh."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": ""}
+    if not fresh:
+        return warm_python(*args, folder=folder, environment=environment, timeout=80)
+    command, text = [sys.executable, *map(str, args)], {"capture_output": True, "text": True}
+    return subprocess.run(command, cwd=folder, env=environment, timeout=80, check=False, **text)
+
+
 @pytest.mark.timeout(90)
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("name", sampled(OUTCOMES, 2))
-def test_sample(run_python, tmp_path, name):
+def test_sample(tmp_path, name):
     expected, text = OUTCOMES[name]
     script = SAMPLES / f"{name}.py"
     if expected == HANGS:
         assert hangs_in("faulty_hang", script, tmp_path / "log"), (tmp_path / "log").read_text()
         return
-    done = run_python(script, timeout=80, fresh=name in FRESH)
+    done = run_python(tmp_path, script, fresh=name in FRESH)
     assert done.returncode in (expected if isinstance(expected, set) else {expected}), done.stderr
     assert text in done.stdout + done.stderr
     if expected == 1:
         assert done.stderr.startswith("Traceback"), "fails for another reason than its backend's error"
-
-
-@pytest.mark.usefixtures("processes")
-def test_what_works_before_the_failure_is_printed_in_the_samples_that_fail_late(tmp_path):
-    shown = {}
-    for name in ("recompiles", "fault_second_call"):
-        (tmp_path / name).mkdir()
-        shown[name] = python_forked(SAMPLES / f"{name}.py", tmp_path / name).stdout
-    assert shown["recompiles"].splitlines() == ["batch 2 torch.Size([2, 4])"] * 2
-    assert shown["fault_second_call"].splitlines() == ["call 1 torch.Size([2, 4])"]
 
 
 def readme_rows():
@@ -165,6 +166,6 @@ print(counts)
 @pytest.mark.parametrize(
     ("name", "ops"), [("failing", [160]), ("docs_densenet", [431]), ("docs_control_flow", [5, 1, 2])]
 )
-def test_samples_have_the_graphs_that_they_say(run_python, name, ops):
-    done = run_python("-c", COUNT_OPS, SAMPLES / f"{name}.py")
+def test_samples_have_the_graphs_that_they_say(tmp_path, name, ops):
+    done = run_python(tmp_path, "-c", COUNT_OPS, SAMPLES / f"{name}.py")
     assert done.stdout.splitlines()[-1] == str(ops), done.stderr
