@@ -39,7 +39,7 @@ quick: .venv/.test
 test: .venv/.test
 	$(PYTEST) -m "not soak" $(PYTEST_ARGS)
 
-# What takes long, or a program of its own: many kills, Ray, a browser, the pages of the documentation, the matrix.
+# What takes long, or a program of its own: many kills, Ray, a browser, the documentation, most of tests/corpus.
 soak: .venv/.soak
 	$(PYTEST) -m soak $(PYTEST_ARGS)
 
