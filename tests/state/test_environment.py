@@ -92,19 +92,3 @@ def test_a_secret_that_the_script_sets_is_named_and_shown_to_nobody(project):
     with zipfile.ZipFile(done.out / "bundle.zip") as bundle:
         assert not any(TOKEN.encode() in bundle.read(name) for name in bundle.namelist())
     assert "OTHER_TOKEN" not in (done.out / "case" / "case.json").read_text()
-
-
-@pytest.mark.parametrize("at_import", [False, True])
-def test_a_file_in_the_current_folder_goes_next_to_the_repro(project, at_import):
-    """Probes and fresh interpreters run in other folders, where the backend finds no settings."""
-    project.write(json.dumps({"refused": "tanh"}), "acme.json")
-    head, _, function = ACME.partition("path, token")
-    _, _, function = function.partition("\n\n\n")
-    reads = 'refused = json.load(open("acme.json"))["refused"]'
-    later = reads + ' if os.path.exists("acme.json") else ""'
-    source = head + (f"{reads}\n\n\n{function}" if at_import else function.replace("    if", f"    {later}\n    if"))
-    project.write(source, "acme.py")
-    done = project.run(CALLS_ACME)
-    assert (done.code, done.ops) == (0, (3, 1))
-    assert (done.out / "acme.json").read_text() == (project.folder / "acme.json").read_text()
-    assert project.minify("check", done.out, path=[project.folder]).code == 1  # still there

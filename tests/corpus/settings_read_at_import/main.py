@@ -1,0 +1,11 @@
+r"""A backend reads its settings in the current folder when it is imported: no probe in another folder could import it.
+
+reach: exit 0, 1 op
+shows: Reads acme\.json
+layer: soak
+"""
+
+import acme
+import torch
+
+torch.compile(lambda x: torch.tanh(torch.sin(x)) + 1, backend="acme")(torch.ones(3))
