@@ -4,6 +4,9 @@ source: https://github.com/pytorch/pytorch/issues/195579
 note: another failure than the thread's, found by trial in the same ops
 reach: exit 0, 1 op
 shows: grid_sample\(.*assert_close
+says: at fault  the decomposition of aten\.grid_sampler_2d\.default
+run: --explain
+layer: soak
 """
 
 import torch

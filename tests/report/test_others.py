@@ -11,7 +11,6 @@ from minifier.data.case import Level
 from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
 from minifier.flow.controls import part_ahead_of_backend, run_controls
-from minifier.reduction.summary import ALIKE
 from minifier.repro.emit.repro import forms_for, write_repro
 
 pytestmark = pytest.mark.timeout(120)
@@ -56,6 +55,16 @@ IN_AOT = (
 )
 
 
+def reduced(bureau, tmp_path, script):
+    """The reduced Case of a script's first failing graph, and its repro."""
+    captured = bureau.capture(script)
+    assert len(captured.failing) == 1 and not captured.failing[0].unsaved, captured
+    place, source = bureau.graphs / "1", (bureau.folder / "failing.py").read_text()
+    in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
+    _, case = bureau.reduce()
+    return case, write_repro(case, *forms_for(case)[0])
+
+
 @pytest.mark.parametrize(
     ("fake", "op", "expected"),
     [
@@ -67,59 +76,10 @@ IN_AOT = (
     ids=["a custom op, where AOTAutograd fails", "branches"],
 )
 def test_the_repro_with_aot_eager(bureau, tmp_path, fake, op, expected):
-    captured = bureau.capture(SCRIPT.replace("FAKE", fake).replace("OP", op))
-    assert len(captured.failing) == 1 and not captured.failing[0].unsaved, captured
-    place, source = bureau.graphs / "1", (bureau.folder / "failing.py").read_text()
-    in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
-    _, case = bureau.reduce()
-    repro = write_repro(case, *forms_for(case)[0])
+    case, repro = reduced(bureau, tmp_path, SCRIPT.replace("FAKE", fake).replace("OP", op))
     found = in_child(lambda: dict(run_controls(case, repro, Settings())), tmp_path)
     assert found == {"aot_eager": expected}, repro.text
     assert not list(run_controls(replace(case, level=Level.AOT_FORWARD), repro, Settings()))
-
-
-SHARED = """
-import torch
-from torch._dynamo.backends.common import aot_autograd
-
-
-def refusing(gm, inputs):
-    return gm.forward
-
-
-def mine(gm, inputs):
-    return aot_autograd(fw_compiler=refusing)(gm, inputs)
-
-
-def fn(x, y):
-    x.add_(x)
-    return y.view(-1)
-
-
-x = torch.ones(2)
-torch.compile(fn, backend=mine)(x, x[:1])
-"""
-
-
-def reduced(bureau, tmp_path, script):
-    """The reduced Case of a script's first failing graph, and its repro."""
-    bureau.capture(script)
-    place, source = bureau.graphs / "1", (bureau.folder / "failing.py").read_text()
-    in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
-    _, case = bureau.reduce()
-    return case, write_repro(case, *forms_for(case)[0])
-
-
-def test_what_fails_with_aot_eager_as_well_is_no_fault_of_the_backend(bureau, tmp_path):
-    """https://github.com/pytorch/pytorch/issues/198095"""
-    case, repro = reduced(bureau, tmp_path, SHARED)
-    found = in_child(lambda: list(run_controls(case, repro, Settings())), tmp_path)
-    assert found == [("aot_eager", ALIKE)], repro.text
-    assert part_ahead_of_backend(case, "aot_eager")[0] == "AOTAutograd"
-    itself = replace(case, backend=replace(case.backend, expression='"aot_eager"'))
-    assert part_ahead_of_backend(itself, "")[0] == "AOTAutograd", "a backend that compiles nothing"
-    namesake = replace(case, backend=replace(case.backend, name="aot_eager"))
-    assert part_ahead_of_backend(namesake, "") == ("", ""), "a backend of the script's own with torch's name"
 
 
 def test_a_fake_kernel_that_raises_in_aot_eager_is_the_users(bureau, tmp_path):
