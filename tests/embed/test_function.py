@@ -36,17 +36,6 @@ def fn(x, w=None):
 """
 
 FORMS = {
-    "an exception": (
-        """
-        def mine(gm, inputs):
-            if has(gm, "tanh"):
-                raise LookupError("no tanh")
-            return gm.forward
-
-        tell(minifier.minify(fn, [torch.randn(3)], mine, **ONCE))
-        """,
-        ("compile", "exception"),
-    ),
     "a death, with a thread that goes on": (
         """
         def mine(gm, inputs):
@@ -80,15 +69,6 @@ FORMS = {
         tell(minifier.minify(fn, [torch.randn(3)], functools.partial(mine, name="tanh"), timeout=5, **ONCE))
         """,
         ("run", "timeout"),
-    ),
-    "a wrong result": (
-        """
-        def mine(gm, inputs):
-            return (lambda *args: [2 * each for each in gm.forward(*args)]) if has(gm, "tanh") else gm.forward
-
-        tell(minifier.minify(fn, [torch.randn(3)], mine, **ONCE))
-        """,
-        ("compare", "wrong-result"),
     ),
     "in the backward pass of a parameter": (
         """
@@ -297,6 +277,7 @@ shell = InteractiveShell.instance()
 cells = ["""
 import torch
 import minifier
+%matplotlib --list
 """, """
 def mine(gm, inputs):
     if any(node.target is torch.tanh for node in gm.graph.nodes):
@@ -308,6 +289,8 @@ def fn(x):
 """, f"""
 outcome = minifier.minify(fn, [torch.randn(3)], mine, out={sys.argv[1]!r}, options=["--verify", "1"])
 print(outcome._repr_html_())
+wrapped = minifier.wrap(mine, out={sys.argv[1]!r} + "-wrapped", options=["--verify", "1"])
+torch.compile(fn, backend=wrapped)(torch.randn(3))
 """]
 for cell in cells:
     shell.run_cell(cell, store_history=True)
@@ -348,8 +331,13 @@ def test_what_was_entered_into_a_session_is_enough(project, text):
         pytest.importorskip("IPython")
     done = ran(project, text)
     assert "return torch.tanh(x)" in done.stdout and "no &lt;tanh&gt;" in done.stdout, done.stdout + done.stderr
-    assert "no <tanh>" not in done.stdout
-    assert "raise LookupError" in (project.out / "repro.py").read_text()
+    assert text is CELLS or "no <tanh>" not in done.stdout
+    repro = (project.out / "repro.py").read_text()
+    assert "raise LookupError" in repro and "ipython" not in repro
+    if text is CELLS:
+        wrapped = project.out.with_name("out-wrapped") / "repro.py"
+        assert f"minifier: the repro is {wrapped}" in done.stdout + done.stderr
+        assert "def mine(gm, inputs):" in wrapped.read_text()
 
 
 @pytest.mark.soak

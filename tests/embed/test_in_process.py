@@ -156,36 +156,6 @@ def test_the_first_rank_that_fails_is_reduced(project, soak):
     assert len(wait_until(lambda: list(project.out.glob("rank-*/bundle.zip")))) == 1
 
 
-CELLS = '''
-from IPython.core.interactiveshell import InteractiveShell
-
-shell = InteractiveShell.instance()
-cells = ["""
-import torch
-import minifier
-%matplotlib --list
-""", """
-def mine(gm, inputs):
-    if any(node.target is torch.sin for node in gm.graph.nodes):
-        raise LookupError("no sin")
-    return gm.forward
-""", f"""
-wrapped = minifier.wrap(mine, out={sys.argv[1]!r}, options=["--verify", "1"])
-torch.compile(lambda x: torch.sin(x.cos()) + 1, backend=wrapped)(torch.randn(3))
-"""]
-for cell in cells:
-    result = shell.run_cell(cell, store_history=True)
-'''
-
-
-def test_in_a_notebook(project, soak):
-    pytest.importorskip("IPython")
-    done = ran(project, CELLS)
-    assert f"minifier: the repro is {project.out / 'repro.py'}" in done.stdout + done.stderr
-    repro = (project.out / "repro.py").read_text()
-    assert "def mine(gm, inputs):" in repro and "ipython" not in repro
-
-
 CAPTURED = """
 import oddlib
 
