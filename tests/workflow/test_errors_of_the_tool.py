@@ -1,6 +1,8 @@
 """Errors that end a step of a run: what the run had reached stays."""
 
 import json
+import os
+import signal
 from dataclasses import replace
 
 import pytest
@@ -25,6 +27,8 @@ from minifier.flow import reduce_in_child, repro_search
 from minifier.flow.attempt import Attempt, Reduced, Run
 from minifier.flow.reduce_in_child import reduce_changed
 from minifier.flow.repro_search import stopped_if_interrupted
+from minifier.process.progress import SILENT
+from minifier.repro.source import spare_definitions
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -161,3 +165,22 @@ def test_the_second_interrupt_of_a_run_ends_it_with_the_exit_code_of_ctrl_c(atte
         codes.append(raised.value.exit_code)
         attempt.run.interrupted.set()
     assert codes == [ExitCode.STOPPED, ExitCode.INTERRUPTED]
+
+
+def test_ctrl_c_ends_the_search_for_spare_definitions_and_the_second_the_run(forked, monkeypatch):
+    def interrupts(*_):
+        os.kill(os.getppid(), signal.SIGINT)
+        signal.pause()
+
+    def searched(interrupting):
+        return spare_definitions.shorten_definitions(None, Settings(), SILENT, interrupting)
+
+    def interrupted():
+        told = []
+        assert searched(lambda: told.append("interrupted")) is None and told == ["interrupted"]
+        with pytest.raises(StoppedAtOnce):
+            searched(lambda: os.kill(os.getpid(), signal.SIGINT))
+        return True
+
+    monkeypatch.setattr(spare_definitions, "_shorten", interrupts)
+    assert forked(interrupted)

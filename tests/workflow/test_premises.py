@@ -166,31 +166,3 @@ def test_a_later_call_may_need_an_earlier_one_with_other_values(attempt):
     *_, inputs, parameters = [case for _, case in changed(replace(attempt, case=twice))]
     assert [case.before for case in (inputs, parameters)] == [(Call(ones=Ones.INPUTS),), (Call(ones=Ones.ALL),)]
     assert inputs.calls == 1 and inputs.has_other_inputs and goes_through_dynamo(inputs)
-
-
-KEEPS_INPUTS = """
-    import oddlib
-    import torch
-
-    class Scale(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.by = torch.nn.Parameter(torch.full((3,), 2.0), requires_grad=False)
-
-        def forward(self, x, y):
-            return (torch.tanh(x) * {by}).exp() + 1
-
-    scale = Scale()
-    f = torch.compile(scale, backend="oddlib_keeps_inputs")
-    for factor in (2.0, 3.0):
-        scale.by.fill_(factor)
-        f(torch.full((3,), factor), torch.full((3,), factor))
-"""
-
-
-@pytest.mark.parametrize("by", ["y", "self.by"])
-def test_code_that_keeps_values_of_the_call_that_compiled_it(minify, by):
-    done = minify(KEEPS_INPUTS.format(by=by))
-    assert done.result["ops_after"] == 1 and done.result["one_minimal"] and done.result["verified"]["same"] > 0
-    (first,) = load(done.out / "minimal").before
-    assert first.ones is (Ones.INPUTS if by == "y" else Ones.ALL)
