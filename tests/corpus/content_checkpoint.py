@@ -1,0 +1,21 @@
+r"""A backend refuses a checkpoint.
+
+reach: exit 0, 1 op
+shows: checkpoint\(.*use_reentrant=False
+layer: soak
+"""
+
+import torch
+from strict import strict
+from torch.utils.checkpoint import checkpoint
+
+
+def block(x):
+    return torch.tanh(x.sin()) * 2
+
+
+def fn(x):
+    return checkpoint(block, torch.relu(x), use_reentrant=False).exp().sum()
+
+
+torch.compile(fn, backend=strict, options={"words": ["checkpoint"]})(torch.randn(4, requires_grad=True)).backward()
