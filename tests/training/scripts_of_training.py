@@ -1,27 +1,12 @@
 """Parts of scripts that train."""
 
-# A step of training of a function of 43 ops, of which one has a tanh's backward.
+# The function and the inputs of tests/cases/stepped.py, whose backward pass has one tanh_backward.
 HEAD = """
 import os
 import torch
-import minifier_backends.faulty
-import oddlib.training
-
-
-def f(x, w):
-    for _ in range(10):
-        x = torch.sin(x) * 1.5
-    x = torch.tanh(x @ w)
-    for _ in range(10):
-        x = torch.cos(x) - 0.5
-    return x
-
-
-torch.manual_seed(0)
-x, w = torch.randn(4, 8), torch.randn(8, 8, requires_grad=True)
+from stepped import f, w, x
 
 """
-OPS = 42
 
 
 def one_step(backend, **options):
