@@ -1,7 +1,10 @@
 """The corpus: each failing program under `minify run`, once, with all that its header and every run promise."""
 
+import contextlib
 import json
+import os
 import zipfile
+from pathlib import Path
 
 import pytest
 from programs import ROOT, Program, programs
@@ -22,8 +25,19 @@ def test_program(program, project):
     given = ("--out", project.out, "--verify", "1", *program.options, script.name, *program.arguments)
     done = project.minify("run", *given, timeout=280)
     assert program.missed(done.code, done.stderr, done.out) == [], done.stderr
+    assert (done.code == 1) is not done.out.exists(), "results are written if, and only if, there is a failure"
+    assert left_behind(project) == [], "processes of the program, or of its backend, were left"
     if done.out.exists():
         assert_whole(done, project)
+
+
+def left_behind(project):
+    """The processes with the project's variables: those that the program, its backend or the tool has started."""
+    left = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            left += [path.parent.name] if os.fsencode(project.temporary) in path.read_bytes() else []
+    return left
 
 
 def assert_whole(done, project):
@@ -39,6 +53,7 @@ def assert_whole(done, project):
     with zipfile.ZipFile(done.out / "bundle.zip") as bundle:
         texts = [bundle.read(name).decode(errors="replace") for name in bundle.namelist()]
     assert not any(str(project.root) in text or str(ROOT) in text for text in texts), "a private path in the bundle"
+    assert not any(name.endswith(".safetensors") for name in bundle.namelist()), "values, which nobody has agreed to"
     if done.code == 0:
         assert result["verified"]["same"] == result["verified"]["runs"] == 1
         assert result["verified"]["control"] == "passed"

@@ -2,7 +2,7 @@ r"""A backend in a package refuses one op of 41, while it compiles.
 
 reach: exit 0, 1 op
 shows: import oddlib.*torch\.tanh\(x.*backend="oddlib_tanh"
-hides: torch\.(sin|cos)
+hides: torch\.(sin|cos)|no_grad|set_|environ|config
 says: 41 ops
 layer: test
 """
