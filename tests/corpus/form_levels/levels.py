@@ -1,10 +1,3 @@
-"""A compiler object with a configuration, as the graph compilers of accelerators have: it exports, rewrites, and runs.
-
-Fault: at level 2 a pass takes `x.transpose(a, b).transpose(c, d)` for nothing, whatever the dimensions are.
-"""
-
-from __future__ import annotations
-
 import dataclasses
 import enum
 
@@ -16,7 +9,6 @@ TRANSPOSE = torch.ops.aten.transpose.int
 
 
 class Level(enum.IntEnum):
-    NONE = 0
     SAFE = 1
     FULL = 2
 
@@ -24,22 +16,16 @@ class Level(enum.IntEnum):
 @dataclasses.dataclass
 class Config:
     level: Level = Level.SAFE
-    dump: bool = False
     passes: list[str] = dataclasses.field(default_factory=lambda: ["dead", "transposes"])
 
 
 class Compiler:
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._passes = {"dead": self._dead, "transposes": self._transposes}
-
-    def _dead(self, graph: torch.fx.Graph) -> None:
-        graph.eliminate_dead_code()
+        self._passes = {"dead": torch.fx.Graph.eliminate_dead_code, "transposes": self._transposes}
 
     def _transposes(self, graph: torch.fx.Graph) -> None:
-        if self._config.level < Level.FULL:
-            return
-        for node in graph.nodes:
+        for node in graph.nodes if self._config.level >= Level.FULL else ():
             inner = node.args[0] if node.target is TRANSPOSE else None
             if inner is not None and inner.target is TRANSPOSE:
                 node.replace_all_uses_with(inner.args[0])

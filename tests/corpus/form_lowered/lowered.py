@@ -1,10 +1,3 @@
-"""A backend made by a function of options that note the graph they were last used for; a table of lowerings.
-
-Fault: the lowering of `aten.clamp` with one bound only raises.
-"""
-
-from __future__ import annotations
-
 from functools import partial
 
 import torch
@@ -18,14 +11,10 @@ class Options:
         self.last_graph: torch.fx.Graph | None = None
 
 
-class LoweringFailed(RuntimeError):
-    pass
-
-
 def _clamp(node: torch.fx.Node) -> None:
     low, high = (*node.args[1:], None, None)[:2]
     if low is None or high is None:
-        raise LoweringFailed(f"clamp of {node.args[0]} to tiles of one bound")
+        raise RuntimeError(f"clamp of {node.args[0]} to tiles of one bound")
 
 
 LOWERINGS = {torch.ops.aten.clamp.default: _clamp}
