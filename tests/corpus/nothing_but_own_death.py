@@ -1,0 +1,10 @@
+r"""The program is killed by itself.
+
+reach: exit 1
+says: signal 9
+layer: test
+"""
+
+import os
+
+os.kill(os.getpid(), 9)
