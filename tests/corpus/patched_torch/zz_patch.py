@@ -1,0 +1,3 @@
+import torch
+
+torch.patched_for_lower = True
