@@ -18,22 +18,6 @@ def f(x):
 ONE_OP = DEFINITION + 'torch.compile(f, backend="oddlib_tanh")(torch.randn(4, 8))\n'
 OPS = 41
 
-TWO_OPS = """
-import torch
-import oddlib
-
-
-def f(x):
-    x = torch.softmax(x, -1)
-    for _ in range(12):
-        x = torch.sin(x) * 1.5
-    x = torch.tanh(x)
-    for _ in range(12):
-        x = torch.cos(x) - 0.5
-    return x
-
-"""
-
 SLOW = """
 import torch
 import oddlib

@@ -50,6 +50,7 @@ def assert_whole(done, project):
     assert sum(phases.values()) == pytest.approx(result["seconds"]["total"], abs=0.1)
     assert {"report.md", "result.json", "bundle.zip"} <= {path.name for path in done.out.iterdir()}
     assert not list(done.out.glob(".*")), "half-written files were left"
+    assert all((done.out / other["case"]).exists() for other in result["others"] if other.get("case"))
     with zipfile.ZipFile(done.out / "bundle.zip") as bundle:
         texts = [bundle.read(name).decode(errors="replace") for name in bundle.namelist()]
     assert not any(str(project.root) in text or str(ROOT) in text for text in texts), "a private path in the bundle"

@@ -1,214 +1,91 @@
-"""`minify run` from end to end: a script in, a verified repro out."""
+"""`minify run` from end to end: one run that the other commands read, and runs that the corpus has no place for."""
 
 import json
 import shlex
-import zipfile
+import shutil
+import subprocess
+import sys
 
 import pytest
-from failing_scripts import DEFINITION, ONE_OP, OPS, TWO_OPS
-from layers import sampled
-from vocabulary import CASES, run_alone
+from failing_scripts import DEFINITION, ONE_OP, OPS
+from vocabulary import CASES, Project, run_alone, source_of, tree
+from warm_command import warm_command, warm_python
 
 pytestmark = pytest.mark.timeout(240)
 
 
-def assert_reduced(done, ops, before=None, runs=1):
-    assert done.code == 0, done.stderr
-    assert done.ops[1] == ops and (before is None or done.ops[0] == before), done.repro
-    assert (
-        done.result["verified"] == {"runs": runs, "same": runs, "control": "passed"}
-        and done.result["one_minimal"] is True
-    )
-    assert "minifier" not in done.repro.replace("minifier_backends", "").replace("minifier-backends", "")
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, processes):
+    """A project and its finished run, in which no test changes anything."""
+    project = Project(tmp_path_factory.mktemp("finished"))
+    return project, project.run(ONE_OP, verify=3)
 
 
-def test_one_op(minify, project):
-    done = minify(ONE_OP, verify=3)
-    assert_reduced(done, 1, before=OPS, runs=3)
-    assert "torch.tanh(" in done.repro and 'backend="oddlib_tanh"' in done.repro and len(done.repro.splitlines()) <= 25
-
+def test_the_results(finished):
+    project, done = finished
+    assert done.code == 0 and done.ops == (OPS, 1), done.stderr
     result = done.result
-    assert result["version"] == 1 and result["status"] == "reduced" and result["repro"] == "repro.py"
+    assert result["verified"] == {"runs": 3, "same": 3, "control": "passed"} and result["one_minimal"] is True
+    assert (result["version"], result["status"], result["repro"], result["others"]) == (1, "reduced", "repro.py", [])
     assert (result["failure"]["stage"], result["failure"]["kind"]) == ("compile", "exception")
-    assert result["failure"]["type"] == "oddlib.backends.LoweringError"
+    assert result["failure"]["type"] == "oddlib.backends.LoweringError" and result["probes"]["total"] <= 20
     assert result["backend"]["name"] == "oddlib_tanh" and result["backend"]["imports"] == ["import oddlib"]
-    assert (result["inputs_after"], result["stopped_because"], result["others"]) == (1, None, [])
-    counts = result["probes"]
-    assert counts["total"] == sum(counts[v] for v in ("SAME", "OTHER", "PASS", "INVALID", "UNRESOLVED")) <= 20
-    seconds = result["seconds"]
-    assert {"script", "capture", "reduce", "verify", "total", "phases"} <= seconds.keys()
-    assert sum(seconds["phases"].values()) == pytest.approx(seconds["total"], abs=0.1)
-
     wanted = {"repro.py", "report.md", "result.json", "bundle.zip", "case", "minimal", "journal.jsonl"}
     assert wanted <= {path.name for path in done.out.iterdir()}
-    assert not list(done.out.glob(".*")), "half-written files were left"
     assert "Warning" not in done.stderr.partition("Traceback")[0], "warnings that the script did not cause"
+    alone = run_alone(done.out / "repro.py", project.root / "elsewhere", fresh=True)
+    assert alone.returncode == 1 and "LoweringError: no lowering for tanh" in alone.stderr
 
+
+def test_show_prints_the_last_lines_and_report_the_command_that_files_an_issue(finished):
+    project, done = finished
     shown = project.minify("show", done.out)
-    assert shown.code == 0 and done.stderr.endswith(shown.stdout), "the last lines once more"
+    assert shown.code == 0 and done.stderr.endswith(shown.stdout)
     filed = project.minify("report", "--github", done.out)
     assert filed.code == 0 and shlex.split(filed.stdout.splitlines()[-1])[:3] == ["gh", "issue", "create"]
     assert "torch.tanh(" in (done.out / "issue.md").read_text()
 
-    alone = run_alone(done.out / "repro.py", project.root / "elsewhere", fresh=True)
-    assert alone.returncode == 1 and "LoweringError: no lowering for tanh" in alone.stderr
-    assert "minifier" not in alone.stderr
 
-    with zipfile.ZipFile(done.out / "bundle.zip") as bundle:
-        assert {"repro.py", "report.md", "result.json"} <= set(bundle.namelist())
-        content = "".join(bundle.read(name).decode() for name in bundle.namelist() if not name.endswith("safetensors"))
-    assert str(project.root) not in content and str(CASES) not in content, "a private path is in the bundle"
-
-
-HABITS = """
-import argparse, atexit, os, pathlib, sys, threading
-import torch
-import oddlib
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--layers", type=int, required=True)
-arguments = parser.parse_args()
-here = pathlib.Path(__file__).resolve().parent
-assert here.joinpath("data.txt").read_text() == "data" and sys.argv[0].endswith("failing.py") and __name__ == "__main__"
-atexit.register(lambda: os.write(1, b"handler ran\\n"))
-print("x" * 100_000)
-threading.Thread(target=lambda: print("thread ran")).start()
-sys.stdout.flush()
-if (child := os.fork()) == 0:
-    print("child ran")
-    sys.exit(3)
-print("child ended with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-os.chdir("/")
+def test_reduce_takes_a_case_and_changes_nothing_in_its_folder(finished):
+    project, done = finished
+    before = tree(done.out / "case")
+    again = project.minify("reduce", "--out", project.root / "again", "--verify", "1", done.out / "case")
+    assert again.code == 0 and (project.root / "again" / "repro.py").read_text() == done.repro
+    assert tree(done.out / "case") == before
 
 
-@torch.compile(backend="oddlib_pair")
-def f(x):
-    x = torch.softmax(x, -1)
-    for _ in range(arguments.layers):
-        x = torch.sin(x) * 1.5
-    return torch.cos(torch.tanh(x))
-
-
-try:
-    f(torch.randn(4, 8))
-except Exception as error:
-    print("caught:", type(error).__name__)
-    sys.stdout.close()
-    sys.exit(7)
-"""
-
-
-def test_two_distant_ops_in_a_script_with_many_habits(minify, project):
-    project.write("data", "data.txt").write_text("data")
-    done = minify(HABITS, "--layers", "12")
-    assert_reduced(done, 2, before=27)
-    assert "torch.softmax(" in done.repro and "torch.tanh(" in done.repro and "torch.sin" not in done.repro
-    said = [line for line in done.stdout.splitlines() if not line.startswith("xxx")]
-    assert sorted(said) == [
-        "caught: BackendCompilerFailed",
-        "child ended with 3",
-        "child ran",
-        "handler ran",
-        "handler ran",
-        "thread ran",
-    ]
-    assert max(map(len, done.stdout.splitlines())) == 100_000
+def test_check_and_test_know_the_failure(finished, tmp_path):
+    """`minify test` writes no test for a repro that does not fail."""
+    project, done = finished
+    folder = tmp_path / "copy"
+    shutil.copytree(done.out, folder)
+    for text, code, of_test in (
+        (done.repro, 1, 0),
+        (done.repro.replace("torch.tanh", "torch.sin"), 0, 4),
+        ("raise ValueError('no more')\n", 125, 4),
+    ):
+        (folder / "repro.py").write_text(text)
+        checked = project.minify("check", "--trust", folder)
+        assert checked.code == code and (code != 125 or "+ type " in checked.stderr), checked.stderr
+        tests = tmp_path / f"tests-{code}"
+        written = project.minify("test", folder, "-o", tests, "--trust")
+        assert written.code == of_test and tests.exists() is (of_test == 0), written.stderr
+    (path,) = (tmp_path / "tests-1").iterdir()
+    text = path.read_text()
+    assert "raises=BackendCompilerFailed" in text and "strict=True" in text and 'backend="oddlib_tanh"' in text
+    assert project.minify("test", folder, "-o", path.parent, "--trust").code == 2 and path.read_text() == text
+    assert project.minify("test", project.folder).code == 2, "there is no repro"
 
 
 @pytest.mark.soak
-def test_of_two_nearly_equal_errors_the_one_that_was_met(minify, project):
-    done = minify(
-        """
-        import torch
-        import oddlib
-
-        def f(x):
-            x = torch.nn.functional.layer_norm(x, (8,))
-            for _ in range(6):
-                x = torch.sin(x) * 1.5
-            return torch.cos(torch.tanh(x))
-
-        torch.compile(f, backend="oddlib_two_errors")(torch.randn(4, 8))
-        """
-    )
-    assert_reduced(done, 2)
-    assert "fusion.cc:120" in done.result["failure"]["message"] and "layer_norm" in done.repro
-    (other,) = done.result["others"]
-    assert "fusion.cc:188" in other["message"] and other["ops"] == 1 and other["near"]
-    done = project.minify("reduce", "--verify", "1", "--out", project.folder.parent / "other", done.out / other["case"])
-    assert done.code == 0 and "fusion.cc:188" in (project.folder.parent / "other" / "repro.py").read_text()
-
-
-def test_a_failure_at_run_time_that_depends_on_values(minify, project):
-    done = minify(
-        """
-        import torch
-        import oddlib
-
-        torch.manual_seed(0)
-
-        @torch.compile(backend="oddlib_values")
-        def score(x, w):
-            for _ in range(5):
-                x = torch.relu(x @ w) + 0.01 * torch.sin(x)
-                x = x / x.abs().sum(-1, keepdim=True)
-            y = torch.cumsum(x * 3, -1)
-            return (torch.log1p(y.abs()) * 2).mean()
-
-        print(score(torch.randn(8, 32), torch.randn(32, 32)))
-        """
-    )
-    assert_reduced(done, 1)
-    assert "torch.cumsum(" in done.repro and done.result["failure"]["stage"] == "run"
-    alone = run_alone(done.out / "repro.py", project.root / "elsewhere")
-    assert alone.returncode == 1 and "oddlib.backends.Overflow: accumulator of cumsum ran over" in alone.stderr
-
-
-def test_a_partial_and_the_module_form_of_the_command(project):
-    project.write("", "package/__init__.py")
-    project.write(
-        """
-        import functools, sys
-        import torch
-        from oddlib.backends import at_level
-
-        assert __name__ == "__main__" and sys.argv[1:] == ["one", "--two"] and __spec__.name == "package.failing"
-        label = '''it's a "label"'''
-
-        @torch.compile(backend=functools.partial(at_level, level=3, label=label))
-        def f(x):
-            return torch.cos(torch.tanh(torch.sin(x)))
-
-        f(torch.randn(3))
-        """,
-        "package/failing.py",
-    )
-    done = project.minify("run", "--out", project.out, "-m", "package.failing", "one", "--two")
-    assert_reduced(done, 1, before=3, runs=3)
-    assert "import functools" in done.repro and "from oddlib.backends import at_level" in done.repro
-    assert "functools.partial(at_level" in done.repro
-
-
-@pytest.mark.parametrize(
-    "imported", sampled(["", "import minifier_backends.planting\n"]), ids=["not imported", "imported"]
-)
-def test_a_backend_found_by_its_entry_point(minify, imported):
-    done = minify(
-        imported
-        + """
-import torch
-
-@torch.compile(backend="faulty_installed", options={"op": "cos"})
-def f(x):
-    return torch.cos(torch.sin(x)) * 2
-
-f(torch.randn(3))
-""",
-        path=(),
-    )
-    assert_reduced(done, 1, before=3)
-    assert ("import minifier_backends.planting" in done.repro) is bool(imported) and '"op": "cos"' in done.repro
-    assert done.result["backend"]["distribution"] == "minifier-backends" and "minifier-backends 0.1.0" in done.repro
+def test_a_death_is_expected_in_an_interpreter_of_its_own(project):
+    call = 'torch.compile(lambda x: x.sin().tanh() + 1, backend="faulty_abort")(torch.randn(3))'
+    project.run(f"import minifier_backends.faulty\nimport torch\n{call}\n")
+    done = project.minify("test", project.out, "-o", project.out / "tests")
+    assert done.code == 0, done.stderr
+    (folder,) = (each for each in (project.out / "tests").iterdir() if each.is_dir())
+    assert (folder / "repro.py").read_text() == (project.out / "repro.py").read_text()
+    assert folder.name in (project.out / "tests" / f"test_{folder.name.removeprefix('repro_')}.py").read_text()
 
 
 def test_every_failing_graph_in_turn(minify):
@@ -217,15 +94,11 @@ def test_every_failing_graph_in_turn(minify):
         import torch
         import oddlib
 
-        def f(x):
-            x = torch.cos(torch.tanh(torch.sin(x)))
-            torch._dynamo.graph_break()
-            return torch.softmax(x, -1)
-
-        def g(x):
-            return torch.tanh(torch.softmax(x, -1)) + 1
-
-        for function, backend in ((torch.sin, "oddlib_tanh"), (f, "oddlib_tanh"), (g, "oddlib_pair")):
+        for function, backend in (
+            (torch.sin, "oddlib_tanh"),
+            (lambda x: torch.cos(torch.tanh(x)), "oddlib_tanh"),
+            (lambda x: torch.tanh(torch.softmax(x, -1)) + 1, "oddlib_pair"),
+        ):
             try:
                 torch.compile(function, backend=backend)(torch.randn(4, 8))
             except Exception:
@@ -243,102 +116,98 @@ def test_every_failing_graph_in_turn(minify):
     assert all(len(each["others"]) == 1 for each in results)
 
 
-@pytest.mark.soak
-def test_a_suppressed_exception_that_dynamo_passes_on_unwrapped(minify):
-    done = minify(
+def test_the_script_sees_what_it_would_see_without_the_tool(project):
+    """Where a minifier changes what is compiled, the bug may vanish: graph, inputs and results stay as they are."""
+    script = project.write(
         DEFINITION
         + """
-import torch._dynamo.config
+def backend(gm, example_inputs):
+    print(gm.print_readable(print_output=False), [type(x).__name__ for x in example_inputs])
+    return gm.forward
 
-torch._dynamo.config.suppress_errors = True
-print(torch.compile(f, backend="oddlib_index")(torch.randn(4, 8)).shape)
+torch.manual_seed(0)
+compiled = torch.compile(f, backend=backend)
+for size in (4, 5, 6):
+    print(compiled(torch.randn(size, 8)).sum().item(), torch.rand(1).item())
 """
     )
-    assert_reduced(done, 1)
-    assert done.result["failure"]["type"] == "IndexError" and done.result["failure"]["stage"] == "compile"
-    assert done.stdout == "torch.Size([4, 8])\n" and "suppress_errors" not in done.repro
+    environment = {"PYTHONPATH": str(CASES), "HOME": str(project.root), "PATH": "/usr/bin:/bin"}
+    plain = warm_python(script.name, folder=project.folder, environment=environment, timeout=100)
+    command = warm_command().start(["run", "--compare", "never", script.name], project.folder, environment)
+    assert plain.returncode == 0 and command.communicate(100)[0] == plain.stdout, plain.stderr
+
+
+BACKEND = """
+import torch
+from torch._dynamo import register_backend
+
+@register_backend
+def no_tanh(gm, inputs):
+    if any("tanh" in str(node.target) for node in gm.graph.nodes):
+        raise LookupError("no tanh")
+    return gm.forward
+"""
+MODEL = """
+import sys
+import torch
+
+assert __name__ == "__main__" and sys.argv[1:] == ["one", "--two"]
+print(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh())(torch.randn(3, 4)).sum())
+"""
+FINDER = """
+import importlib.util
+import sys
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name in ("unlisted", "unlisted_main"):
+            return importlib.util.spec_from_file_location(name, FOLDER + f"/{name}.py")
+
+sys.meta_path.append(Finder)
+"""
 
 
 @pytest.mark.soak
-def test_inputs_that_the_failing_call_changed(minify):
-    done = minify(
-        """
-        import torch
-        import oddlib
-
-        x = torch.ones(4) * 3
-        x[2] = 500.0
-        torch.compile(lambda x: torch.cos(torch.tanh(x)) + torch.sin(x), backend="oddlib_overwrites")(x)
-        """
-    )
-    assert_reduced(done, 1)
-    assert "input above 100" in done.result["failure"]["message"] and done.result["failure"]["stage"] == "run"
+def test_modules_that_a_finder_of_an_editable_install_finds(project):
+    """Setuptools and other builders install such a finder at the start of the interpreter, from a .pth file."""
+    project.write(BACKEND, "elsewhere/unlisted.py")
+    project.write(MODEL, "elsewhere/unlisted_main.py")
+    project.write(FINDER.replace("FOLDER", repr(str(project.folder / "elsewhere"))), "start/sitecustomize.py")
+    options = ("--out", project.out, "--verify", "1", "--backend", "unlisted:no_tanh", "-m", "unlisted_main")
+    done = project.minify("run", *options, "one", "--two", PYTHONPATH=str(project.folder / "start"))
+    assert done.ops[1] == 1, done.stderr
 
 
-def test_a_mode_the_failure_needs_stays_and_one_it_does_not_need_goes(minify):
-    done = minify(
-        TWO_OPS
-        + """
-with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-    torch.compile(f, backend="oddlib_no_grad")(torch.randn(4, 8))
-"""
-    )
-    assert_reduced(done, 1)
-    assert "with torch.no_grad():" in done.repro and "autocast" not in done.repro
-
-
-def test_a_backend_defined_in_the_script_is_written_into_the_repro(minify):
-    backend = "backend = lambda gm, inputs: gm if len(gm.graph.nodes) < 3 else {}[0]"
-    done = minify(f"import torch\n\n{backend}\n\ntorch.compile(torch.sin, backend=backend)(torch.ones(3))\n")
-    assert_reduced(done, 1)
-    assert f"\n{backend}\n" in done.repro and done.result["backend"]["reference"] == "backend"
-    assert done.stderr.count("Traceback") == 1, "only the script's own"
-
-
-@pytest.mark.soak
-def test_the_script_itself_is_reduced_where_its_graph_cannot_be_written_down(minify):
-    done = minify(
-        """
-        import torch
-        from torch.testing._internal.two_tensor import TwoTensor
-        import oddlib
-
-        def shape_of(x):
-            return x.shape
-
-        made = TwoTensor(torch.ones(2), torch.ones(2))
-        print(shape_of(made))
-        torch.compile(lambda x: torch.tanh(x.sin()) * 2, backend="oddlib_tanh")(made)
-        """
-    )
-    assert done.code == 0, done.stderr
-    assert done.result["level"] == "source" and done.result["backend"]["name"] == "oddlib_tanh"
-    assert "TwoTensor" in done.stderr and "TwoTensor" not in done.repro and "shape_of" not in done.repro
-
-
-@pytest.mark.usefixtures("soak")
-@pytest.mark.timeout(280)
-def test_real_inductor_writes_what_its_compiler_refuses(project):
-    """torch's own switch makes inductor write a relu that g++ refuses; the repro needs the switch."""
+def test_variables_of_the_users_shell(project):
+    """No folder of the import path is lost, and torch's own minifier, which one of them starts, stays out of it."""
+    project.write(BACKEND, "../libraries/acme.py")
     done = project.run(
-        """
-        import torch
-        import torch._inductor.config
-
-        torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "compile_error"
-
-
-        @torch.compile
-        def f(x):
-            for _ in range(3):
-                x = torch.nn.functional.gelu(x) + torch.sin(x)
-            return torch.nn.functional.relu(x) * 2
-
-        f(torch.randn(4, 32))
-        """,
-        timeout=270,
+        "import acme, torch\ntorch.compile(lambda x: torch.tanh(x.sin()), backend='no_tanh')(torch.ones(3))",
+        path=[project.root / "libraries"],
+        **{"PYTHONSAFEPATH": "1", "TORCHDYNAMO_REPRO_AFTER": "dynamo", "TORCHDYNAMO_REPRO_LEVEL": "2"},
     )
-    assert done.code == 0, done.stderr
-    assert done.ops[1] == 1 and "relu" in done.repro
-    assert 'torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "compile_error"' in done.repro
-    assert done.result["failure"]["type"].endswith("CppCompileError")
+    assert done.code == 0 and done.ops[1] == 1, done.stderr
+    assert "minifier_launcher" not in done.stderr and not list(project.folder.glob("**/minifier_launcher.py"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("closing", ["<&- >&-", ">&-", "2>&-"])
+def test_standard_files_may_be_closed(project, closing):
+    project.write(ONE_OP)
+    command = f'trap "" CHLD; exec {sys.executable} -m minifier run --verify 1 --out {project.out} failing.py {closing}'
+    done = subprocess.run(["bash", "-c", command], cwd=project.folder, env=project.environment(), check=False)
+    assert done.returncode == 0 and (project.out / "repro.py").exists()
+
+
+def test_another_backend_that_works_leaves_nothing_to_reduce(project):
+    """An output folder that is a link stays one, and empty."""
+    target = project.root / "target"
+    target.mkdir()
+    project.out.symlink_to(target)
+    project.write(BACKEND, "compilers.py")
+    project.write(source_of(MODEL).replace("Tanh", "ReLU"))
+    for given, said in ((("compilers:no_tanh",), "no_tanh"), (("no_tan", "--import", "compilers"), "--backend")):
+        done = project.minify("run", "--out", project.out, "--backend", *given, "failing.py", "one", "--two")
+        assert done.code == 1 and said in done.stderr
+    assert project.out.is_symlink() and not any(target.iterdir())
