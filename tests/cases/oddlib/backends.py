@@ -2,7 +2,6 @@
 
 import logging
 import os
-from functools import partial
 
 import torch
 from functorch.compile import make_boxed_func
@@ -42,60 +41,8 @@ def oddlib_pair(gm, example_inputs):
     return gm.forward
 
 
-@register_backend
-def oddlib_two_errors(gm, example_inputs):
-    """Two errors of nearly the same text; a whole graph with both ops shows the first."""
-    found = set(called(gm))
-    if {"tanh", "layer_norm"} <= found:
-        raise LoweringError("fusion.cc:120: cannot fuse tanh: unsupported producer layer_norm")
-    if "tanh" in found:
-        raise LoweringError("fusion.cc:188: cannot fuse tanh: missing producer of its value")
-    return gm.forward
-
-
 class Overflow(ArithmeticError):
     """A kernel met a value that it cannot hold."""
-
-
-class _Checked(torch.fx.Interpreter):
-    def run_node(self, n):
-        if getattr(n.target, "__name__", n.target) == "cumsum" and (self.env[n.args[0]].sum(-1) > 1.5).any():
-            raise Overflow("accumulator of cumsum ran over")
-        return super().run_node(n)
-
-
-@register_backend
-def oddlib_values(gm, example_inputs):
-    """Compiles; the compiled function fails where a row that goes into a cumsum has a sum above 1.5."""
-    return _Checked(gm).run
-
-
-@register_backend
-def oddlib_options(gm, example_inputs, *, options=None):
-    if (options or {}).get("fusion") == "aggressive":
-        refuse(gm, "tanh")
-    return gm.forward
-
-
-@register_backend
-def oddlib_index(gm, example_inputs):
-    """An IndexError: Dynamo lets some exceptions of backends through unwrapped, this one among them."""
-    return [gm.forward][list(called(gm)).count("tanh")]
-
-
-@register_backend
-def oddlib_rewrites(gm, example_inputs):
-    """Empties the graph it was given, then fails because of what was in it."""
-    found = "tanh" in set(called(gm))
-    for node in reversed(list(gm.graph.nodes)):
-        if node.op == "output":
-            node.args = ((),)
-        elif node.op != "placeholder":
-            gm.graph.erase_node(node)
-    gm.recompile()
-    if found:
-        raise LoweringError("no lowering for tanh")
-    return gm.forward
 
 
 @register_backend
@@ -150,14 +97,6 @@ def oddlib_no_grad(gm, example_inputs):
 
 
 @register_backend
-def oddlib_transposed(gm, example_inputs):
-    """Fails where a matmul reads an input that is not contiguous."""
-    if any(isinstance(x, torch.Tensor) and not x.is_contiguous() for x in example_inputs):
-        refuse(gm, "matmul")
-    return gm.forward
-
-
-@register_backend
 def oddlib_slow(gm, example_inputs):
     """Waits where a test wants to find it, and says nothing about the ops that it cannot take together."""
     hold()
@@ -174,20 +113,17 @@ def oddlib_symbol(gm, example_inputs):
     return gm.forward
 
 
-def _of_symbolic_size(gm, example_inputs, symbols=""):
+def _of_unbacked_size(gm, example_inputs):
     for node in gm.graph.nodes:
         sizes = node.meta["val"].shape if isinstance(node.meta.get("val"), torch.Tensor) else ()
-        symbolic = [str(size) for size in sizes if isinstance(size, torch.SymInt)]
-        if any(size.startswith(symbols) for size in symbolic) and "aten.tanh" in str(node.target):
+        is_unbacked = any(isinstance(size, torch.SymInt) and str(size).startswith("u") for size in sizes)
+        if is_unbacked and "aten.tanh" in str(node.target):
             raise LoweringError("no lowering for aten.tanh of symbolic size")
     return make_boxed_func(gm.forward)
 
 
-oddlib_aten_symbol = register_backend(name="oddlib_aten_symbol")(aot_autograd(fw_compiler=_of_symbolic_size))
 # A size that only a run tells has the symbol u0.
-oddlib_aten_unbacked = register_backend(name="oddlib_aten_unbacked")(
-    aot_autograd(fw_compiler=partial(_of_symbolic_size, symbols="u"))
-)
+oddlib_aten_unbacked = register_backend(name="oddlib_aten_unbacked")(aot_autograd(fw_compiler=_of_unbacked_size))
 
 
 def _of_fixed_size(gm, example_inputs):
@@ -298,35 +234,6 @@ def oddlib_detached(gm, example_inputs):
 
 
 @register_backend
-def oddlib_wrong_and_narrow(gm, example_inputs):
-    """Computes every sigmoid 2 % too large; and gives every exp as float64."""
-
-    class Odd(torch.fx.Interpreter):
-        def run_node(self, n):
-            value = super().run_node(n)
-            if n.target is torch.sigmoid:
-                return value * 1.02
-            return value.double() if n.target is torch.exp else value
-
-    return lambda *inputs: Odd(gm).run(*inputs)
-
-
-@register_backend
-def oddlib_wrong_rows(gm, example_inputs):
-    """Of an embedding only the first row is right."""
-
-    class Odd(torch.fx.Interpreter):
-        def run_node(self, n):
-            value = super().run_node(n)
-            if n.target is torch.nn.functional.embedding:
-                tokens = self.env[n.args[0]]
-                return torch.where((tokens == 0).unsqueeze(-1), value, value * 1.5)
-            return value
-
-    return lambda *inputs: Odd(gm).run(*inputs)
-
-
-@register_backend
 def oddlib_two_wrongs(gm, example_inputs):
     """Computes gelu a little differently, as many do; and tanh instead of sigmoid, if there are two products."""
     found = list(called(gm))
@@ -337,19 +244,6 @@ def oddlib_two_wrongs(gm, example_inputs):
             node.kwargs = {"approximate": "tanh"}
     gm.recompile()
     return gm.forward
-
-
-@register_backend
-def oddlib_aborts_on_errors(gm, example_inputs):
-    """Ends the process at run time where eager raises, like an assertion in a parallel loop of C++."""
-
-    def run(*args):
-        try:
-            return gm.forward(*args)
-        except Exception:
-            os.abort()
-
-    return run
 
 
 @register_backend
