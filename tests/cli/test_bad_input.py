@@ -1,17 +1,19 @@
 """What cannot be worked on: the exit code says so, one message says why, and nothing is left behind."""
 
 import json
-import os
 import shutil
 
 import pytest
 from case_samples import small_case
+from layers import SOAK
 from vocabulary import tree
 
 from minifier.data.case.store import save
 from minifier.flow.cli.entry import command_line
 
 pytestmark = pytest.mark.timeout(120)
+
+FAILING = "import torch\nimport oddlib\ntorch.compile(torch.tanh, backend='oddlib_tanh')(torch.ones(2))\n"
 
 
 def refused(done, code, *texts, traceback=False):
@@ -44,47 +46,24 @@ def test_a_script_that_is_none(refusing, name, content):
     refused(refusing.minify("run", "--out", refusing.out, name), 2, name)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "--match ([",
-        "--match-log ([",
-        "--timeout soon",
-        "--timeout -3",
-        "--workers 0",
-        "--max-probes -1",
-        "--graph 0",
-        "--graph 2 --all",
-        "--memory lots",
-        "--no-such-option",
-        "--compare sometimes",
-        "--rtol 0.1",
-        "--atol 0.1",
-        "--rtol -1 --atol 0",
-        "--ignore colour",
-        "--passes sizes,speed",
-        "--skip-pass size",
-        "--predicate gone.py",
-        "--predicate .",
-        "--predicate failing.txt",
-        "--predicate other.py",
-        "--predicate mine.py --rtol 1 --atol 1",
-    ],
-)
+BAD_OPTIONS = (
+    "--match ([", "--match-log ([", "--timeout soon", "--timeout -3", "--workers 0", "--max-probes -1", "--graph 0",
+    "--graph 2 --all", "--memory lots", "--no-such-option", "--compare sometimes", "--rtol 0.1", "--atol 0.1",
+    "--rtol -1 --atol 0", "--ignore colour", "--passes sizes,speed", "--skip-pass size", "--predicate gone.py",
+    "--predicate .", "--predicate failing.txt", "--predicate other.py", "--predicate mine.py --rtol 1 --atol 1",
+    "--import compilers", "--backend gone:compiler", "--backend x-y:compiler", "--backend eager --level source",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("given", BAD_OPTIONS)
 def test_a_bad_option(refusing, given):
     refusing.write("def (\n", "failing.txt")
     refusing.write("def differ(compiled, eager):\n    return ''\n", "other.py")
     refusing.write("def differs(compiled, eager):\n    return ''\n", "mine.py")
     done = refusing.run("print('it ran')\n", given=given.split())
-    refused(done, 2, given.split()[0].strip("-"))
+    option, *values = given.split()
+    refused(done, 2, values[0].partition(":")[0] if ":compiler" in given else option.strip("-"))
     assert "it ran" not in done.stdout
-
-
-def test_an_option_after_the_script_is_the_scripts(project):
-    project.write("import sys\nprint(sys.argv[1:])\n")
-    done = project.minify("run", "--out", project.out, "failing.py", "--json", "--level=hard", "--epochs", "1")
-    assert done.stdout == "['--json', '--level=hard', '--epochs', '1']\n"
-    assert "--json" in done.stderr and "--level" in done.stderr
 
 
 def test_no_arguments_at_all(refusing):
@@ -126,55 +105,10 @@ def test_an_output_folder_that_is_none(refusing, what):
 
 def test_an_output_folder_that_cannot_be_made(project):
     """Not even root can make a folder in /proc."""
-    project.write("import torch\nimport oddlib\ntorch.compile(torch.tanh, backend='oddlib_tanh')(torch.ones(2))\n")
+    project.write(FAILING)
     done = project.minify("run", "--out", "/proc/minify", "failing.py")
     assert done.code == 2, done.stderr
     assert "/proc" in done.stderr and "Traceback" not in done.stderr
-
-
-# Scripts without a failure to reduce, and what is named of each.
-NOTHING = {
-    "own error": ("import torch\nraise KeyError('mine')\n", "KeyError: 'mine'"),
-    "own exit": ("import torch, sys\nsys.exit(9)\n", "status 9"),
-    "own death": ("import os\nos.kill(os.getpid(), 9)\n", "signal 9"),
-    "own os._exit": (
-        "import os, torch\ntorch.compile(torch.sin, backend='eager')(torch.ones(2))\nos._exit(0)\n",
-        "status 0",
-    ),
-    "a line in the log": (
-        "import torch\nimport oddlib.deadly\n"
-        "torch.compile(torch.tanh, backend='oddlib_grumbles', options={'how': 'ERROR'})(torch.ones(2))\n",
-        "--match-log",
-    ),
-    "unknown backend": ("import torch\ntorch.compile(torch.sin, backend='inductr')(torch.ones(2))\n", "inductor"),
-    "a graph that the backend gives back": (
-        "import torch\nfrom torch._dynamo.exc import SkipFrame\n"
-        "def backend(gm, inputs):\n    raise SkipFrame('not for me')\n"
-        "torch.compile(torch.sin, backend=backend)(torch.ones(2))\n",
-        "SkipFrame",
-    ),
-    "processes that the script starts": (
-        "import subprocess, sys\n"
-        "subprocess.run([sys.executable, '-c', 'import time; [None for _ in range(10**8)]; 1 / 0'], check=True)\n",
-        "other processes",
-    ),
-    "wrong in eager": (
-        "import torch\nimport oddlib\n"
-        "f = torch.compile(lambda x, i: torch.gather(x, 0, i) * 2, backend='oddlib_tanh')\n"
-        "f(torch.ones(3), torch.tensor([7]))\n",
-        "without the backend",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", NOTHING)
-def test_a_script_with_nothing_to_reduce(minify, name):
-    script, said = NOTHING[name]
-    done = minify(script)
-    with_traceback = ("own error", "unknown backend", "wrong in eager", "processes that the script starts")
-    refused(done, 1, said, traceback=name in with_traceback)
-    if name != "wrong in eager":  # there, what is called is the watched function
-        assert "minifier/" not in done.stderr, "frames of this tool in the script's traceback"
 
 
 def test_a_module_that_does_not_exist(project):
@@ -184,8 +118,7 @@ def test_a_module_that_does_not_exist(project):
 
 
 def test_a_graph_that_did_not_fail_cannot_be_chosen(minify):
-    script = "import torch\nimport oddlib\ntorch.compile(torch.tanh, backend='oddlib_tanh')(torch.ones(2))\n"
-    refused(minify(script, given=["--graph", "5"]), 2, "graph 5", traceback=True)
+    refused(minify(FAILING, given=["--graph", "5"]), 2, "graph 5", traceback=True)
 
 
 @pytest.fixture
@@ -195,50 +128,39 @@ def case(tmp_path):
     return tmp_path / "project" / "case"
 
 
-def damage(case, what):
-    if what == "gone":
-        shutil.rmtree(case)
-    elif what == "a file":
-        shutil.rmtree(case)
-        case.write_text("not a folder")
-    elif what == "empty":
-        shutil.rmtree(case)
-        case.mkdir()
-    elif what == "truncated":
-        text = (case / "graph.json").read_text()
-        (case / "graph.json").write_text(text[: len(text) // 2])
-    elif what == "version":
-        data = json.loads((case / "case.json").read_text())
-        (case / "case.json").write_text(json.dumps({**data, "version": 99}))
-    elif what == "tensors":
-        data = json.loads((case / "case.json").read_text())
-        data["inputs"][0]["source"] = {"is": "Stored", "key": "x"}
-        data["tensors"] = "tensors.safetensors"
-        (case / "case.json").write_text(json.dumps(data))
-        (case / "tensors.safetensors").write_bytes(os.urandom(64))
+def change(case, **values):
+    """Give parts of case.json other values; a part that is a dict keeps its other values."""
+    data = json.loads((case / "case.json").read_text())
+    merged = {name: {**data[name], **new} if isinstance(new, dict) else new for name, new in values.items()}
+    (case / "case.json").write_text(json.dumps({**data, **merged}))
 
 
-@pytest.mark.parametrize("what", ["gone", "a file", "empty", "truncated", "version", "tensors"])
-def test_a_broken_case_folder(refusing, case, what):
-    damage(case, what)
+DAMAGES = {
+    "gone": shutil.rmtree,
+    "a file": lambda case: (shutil.rmtree(case), case.write_text("not a folder")),
+    "empty": lambda case: (shutil.rmtree(case), case.mkdir()),
+    "version": lambda case: change(case, version=99),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_broken_case_folder(refusing, case, damage):
+    DAMAGES[damage](case)
     refused(refusing.minify("reduce", "--out", refusing.out, case), 2, str(case))
 
 
-def test_a_case_whose_backend_is_not_there(project, case):
-    data = json.loads((case / "case.json").read_text())
-    data["backend"]["imports"] = ["import surely_missing_module"]
-    (case / "case.json").write_text(json.dumps(data))
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [
+        ({"imports": ["import surely_missing_module"]}, "surely_missing_module"),
+        pytest.param({"imports": [], "expression": "'eager'", "name": "eager", "options": None}, "", marks=SOAK),
+    ],
+    ids=["its backend is not there", "its failure is gone"],
+)
+def test_a_case_that_does_not_fail_any_more(project, case, backend, said):
+    change(case, backend=backend)
     done = project.minify("reduce", "--trust", "--out", project.out, case)
-    assert done.code == 4 and "surely_missing_module" in done.stderr and "Traceback" not in done.stderr
-
-
-@pytest.mark.soak
-def test_a_case_whose_failure_is_gone(project, case):
-    data = json.loads((case / "case.json").read_text())
-    data["backend"].update(imports=[], expression="'eager'", name="eager", options=None)
-    (case / "case.json").write_text(json.dumps(data))
-    done = project.minify("reduce", "--trust", "--out", project.out, case)
-    assert done.code == 4 and "Traceback" not in done.stderr
+    assert done.code == 4 and said in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_script_in_the_place_of_a_command(refusing):
