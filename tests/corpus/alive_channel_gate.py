@@ -3,7 +3,6 @@ r"""Inductor raises AssertionError while it compiles: a product over a dimension
 reach: exit 0, 1 op
 shows: prod\(.*bool.*AssertionError
 hides: linear|conv2d
-layer: soak
 """
 
 import torch

@@ -2,7 +2,6 @@ r"""A backend without AOTAutograd raises in the backward pass, which autograd do
 
 reach: exit 0, 1 op
 shows: return torch\.tanh\(x\).*\.backward\(.*gradient of tanh ran over
-layer: soak
 """
 
 import torch

@@ -3,7 +3,6 @@ r"""Eager raises, the compiled code returns a NaN: binary_cross_entropy of what 
 reach: exit 0, 1 op
 shows: binary_cross_entropy.*error_of|error_of.*binary_cross_entropy
 hides: conv2d|linear
-layer: soak
 """
 
 import torch

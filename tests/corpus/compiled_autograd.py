@@ -2,7 +2,6 @@
 
 reach: exit 0, 1 op
 shows: no lowering for tanh_backward
-layer: soak
 """
 
 import torch

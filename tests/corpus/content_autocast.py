@@ -2,7 +2,6 @@ r"""A backend refuses a linear in an autocast region alone.
 
 reach: exit 0, 3 ops
 shows: with torch\.autocast
-layer: soak
 """
 
 import torch

@@ -2,7 +2,6 @@ r"""A backend refuses a checkpoint.
 
 reach: exit 0, 1 op
 shows: checkpoint\(.*use_reentrant=False
-layer: soak
 """
 
 import torch

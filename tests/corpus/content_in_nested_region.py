@@ -3,7 +3,6 @@ r"""A backend refuses a tanh inside of a region that is compiled once and called
 reach: exit 0, 1 op
 shows: return torch\.tanh\(x\)
 hides: nested_compile_region
-layer: soak
 """
 
 import torch

@@ -2,7 +2,6 @@ r"""A backend refuses a tanh in a region without gradients.
 
 reach: exit 0, 3 ops
 shows: with torch\.no_grad
-layer: soak
 """
 
 import torch

@@ -2,7 +2,6 @@ r"""A backend refuses a tanh beside sizes that values decide.
 
 reach: exit 0, 1 op
 shows: return torch\.tanh\(x\)
-layer: soak
 """
 
 import torch

@@ -3,7 +3,6 @@ r"""A backend refuses a tanh under vmap.
 reach: exit 0, 1 op
 shows: return torch\.tanh\(x\)
 hides: vmap
-layer: soak
 """
 
 import torch

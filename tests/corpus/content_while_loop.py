@@ -3,7 +3,6 @@ r"""A backend refuses a while_loop.
 reach: exit 0, 1 op
 shows: torch\.while_loop\(
 hides: higher_order
-layer: soak
 """
 
 import torch

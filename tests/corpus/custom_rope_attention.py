@@ -3,7 +3,6 @@ r"""AssertionError when the compiled code runs: a custom operator's fake kernel 
 reach: exit 0, 1 op
 shows: custom_op.*torch\.ops\.music\.turn
 hides: scaled_dot_product|rms_norm
-layer: soak
 """
 
 import torch

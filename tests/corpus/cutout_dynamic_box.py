@@ -3,7 +3,6 @@ r"""Inductor raises LoweringException: a box of an image is overwritten whose co
 reach: exit 0, 3 ops
 shows: item\(\).*LoweringException
 hides: linear|scaled_dot_product
-layer: soak
 """
 
 import torch

@@ -2,7 +2,6 @@ r"""A cache of engines whose key is the code of a graph, which is the same for o
 
 reach: exit 0, 1 op
 shows: return x\.mean\(dim=1\)
-layer: soak
 """
 
 import torch

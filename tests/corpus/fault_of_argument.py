@@ -4,7 +4,6 @@ reach: exit 0, 1 op
 shows: careful
 says: avoid     backend=functools\.partial\(careful, fast=False, level=2\)  # tested on the repro
 run: --explain
-layer: soak
 """
 
 import functools

@@ -4,7 +4,6 @@ reach: exit 0, 1 op
 shows: gelu
 says: at fault  the decomposition of aten\.silu\.default
 run: --explain
-layer: soak
 """
 
 import torch

@@ -4,7 +4,6 @@ reach: exit 0, 1 op
 shows: cos
 says: at fault  the backend's partition function, halves
 run: --explain
-layer: soak
 """
 
 import torch

@@ -3,7 +3,6 @@ r"""Inductor raises NotImplementedError: flex_attention on a CPU is asked for th
 reach: exit 0, 2 ops
 shows: flex_attention.*NotImplementedError
 hides: linear|layer_norm
-layer: soak
 """
 
 import torch

@@ -3,7 +3,6 @@ r"""The C++ that inductor writes does not compile: torch's own switch puts an er
 reach: exit 0, 1 op
 shows: inject_relu_bug_TESTING_ONLY.*relu\(
 hides: linear|layer_norm
-layer: soak
 """
 
 import torch

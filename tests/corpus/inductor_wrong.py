@@ -3,7 +3,6 @@ r"""Wrong numbers of inductor: torch's own switch makes its code for relu comput
 reach: exit 0, 1 op
 shows: inject_relu_bug_TESTING_ONLY.*relu\(.*assert_close
 hides: linear|tanh
-layer: soak
 """
 
 import torch

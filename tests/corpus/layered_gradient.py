@@ -2,7 +2,6 @@ r"""The gradient of a tanh is half as large again.
 
 reach: exit 0, 1 op
 shows: return torch\.tanh\(x\).*torch\.autograd\.grad\(
-layer: soak
 """
 
 from layered import step

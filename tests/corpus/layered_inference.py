@@ -2,7 +2,6 @@ r"""The compiled code of a tanh fails under inference mode alone.
 
 reach: exit 0, 1 op
 shows: torch\.tanh\(x\).*inference_mode
-layer: soak
 """
 
 import torch

@@ -2,7 +2,6 @@ r"""A backend makes methods functional and forgets their effect: a cache made in
 
 reach: exit 0, 1 op
 shows: \.add_\(
-layer: soak
 """
 
 import torch

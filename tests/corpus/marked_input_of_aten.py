@@ -2,7 +2,6 @@ r"""An input has a mark that no Case holds: the ATen graph shows the failure, an
 
 reach: exit 0, 1 op
 shows: return torch\.ops\.aten\.tanh\(x\).*no lowering for aten\.tanh
-layer: soak
 """
 
 import torch

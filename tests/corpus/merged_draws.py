@@ -2,7 +2,6 @@ r"""A backend merges equal ops, random ones too: two views of a batch get one dr
 
 reach: exit 0, 4 ops
 shows: dropout.*dropout
-layer: soak
 """
 
 import torch

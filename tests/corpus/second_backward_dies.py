@@ -3,7 +3,6 @@ r"""The compiled backward pass dies in the second step of a training.
 reach: exit 0, 1 op
 shows: return torch\.tanh\(x\).*for _ in range\(2\):.*\.backward\(
 says: SIGSEGV
-layer: soak
 """
 
 import torch

@@ -2,7 +2,6 @@ r"""A backend looks at the size only where torch.compile calls it: a probe of on
 
 reach: exit 0, 1 op
 shows: torch\.randn\(4, 5\)\n.*return torch\.tanh\(x\)
-layer: soak
 """
 
 import sys

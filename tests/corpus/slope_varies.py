@@ -3,7 +3,6 @@ r"""A backend wants a constant slope, which Dynamo passes in a tensor from the s
 reach: exit 0, 1 op
 shows: return torch\.nn\.functional\.leaky_relu\(y, x\).*compiled\(0\.1, y\)  # another number
 hides: item\(\)
-layer: soak
 """
 
 import torch

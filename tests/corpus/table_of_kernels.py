@@ -3,7 +3,6 @@ r"""A backend of a table of kernels and methods computes gelu by a fast approxim
 reach: exit 0, 1 op
 shows: \nKERNELS = \{\}\n.*@kernel_for\(torch\.nn\.functional\.gelu\)\ndef gelu\(.*class Runner\(.*call_function\(
 hides: METHODS|def relu|def add\(a|def softmax|operator
-layer: soak
 """
 
 import operator

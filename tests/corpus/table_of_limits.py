@@ -3,7 +3,6 @@ r"""A backend ends the process above the limit of a table; without the entry it 
 reach: exit 0, 1 op
 shows: "tanh": 64
 hides: "sin"
-layer: soak
 """
 
 import os

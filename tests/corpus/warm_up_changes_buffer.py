@@ -2,7 +2,6 @@ r"""A backend runs a graph while it compiles it, to see what it makes: a running
 
 reach: exit 0, 1 op
 shows: backend=warms_up
-layer: soak
 """
 
 import torch

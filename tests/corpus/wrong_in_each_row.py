@@ -3,7 +3,6 @@
 reach: exit 0, 1 op
 shows: tanh.*assert_close
 hides: functorch
-layer: soak
 """
 
 import minifier_backends.faulty

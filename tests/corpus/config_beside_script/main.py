@@ -2,7 +2,6 @@ r"""A configuration module beside the script is read by the backend of another p
 
 reach: exit 0, 1 op
 shows: import odd_knobs\n.*odd_knobs\.depth = 7\n.*odd_knobs on PYTHONPATH
-layer: soak
 """
 
 import odd_knobs
