@@ -69,3 +69,11 @@ def test_assignments_take_the_place_of_a_block():
     source = HEAD + "with open('c.json') as file:\n    C = json.load(file)\n    D = 1\nprint(C)\n"
     assert with_literals(source, {"C": "[1]", "D": "1"}) == HEAD + "C = [1]\nD = 1\nprint(C)\n"
     assert with_literals(source, {"C": "[1]"}) == source
+
+
+@pytest.mark.parametrize("literal", ['["--level", "hard"]', '{"n": "3"}'])
+def test_a_literal_in_an_f_string_is_python_before_3_12_too(literal):
+    text = with_literals(HEAD + 'print(f"with {sys.argv[1:]}")\n', {"sys.argv[1:]": literal})
+    printed = []
+    exec(text, {"print": printed.append})
+    assert printed == [f"with {eval(literal)}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -195,7 +196,27 @@ class _PutLiterals(cst.CSTTransformer):
         data = self._finder.of_expressions.get(original_node)  # type: ignore[call-overload]
         if data is not None and data.text in self._literals:
             return cst.parse_expression(self._literals[data.text])
+        if isinstance(updated_node, cst.FormattedStringExpression) and isinstance(updated_node.expression, cst.Dict):
+            return updated_node.with_changes(whitespace_before_expression=cst.SimpleWhitespace(" "))  # {{ is a brace
+        if isinstance(updated_node, cst.FormattedString) and not _is_python(updated_node):
+            quoted = updated_node.visit(_SingleQuotes())
+            return quoted if isinstance(quoted, cst.FormattedString) and _is_python(quoted) else original_node
         return updated_node
+
+
+class _SingleQuotes(cst.CSTTransformer):
+    """Gives strings single quotes: before Python 3.12, a string in an f-string must not have the quotes of that."""
+
+    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.SimpleString:
+        return updated_node.with_changes(value=repr(updated_node.evaluated_value))
+
+
+def _is_python(node: cst.CSTNode) -> bool:
+    try:
+        ast.parse(cst.Module([]).code_for_node(node))
+    except SyntaxError:
+        return False
+    return True
 
 
 def _imports(module: cst.Module) -> Iterator[tuple[str, str]]:
