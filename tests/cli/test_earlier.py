@@ -18,59 +18,63 @@ def slow(gm, inputs):
         raise LookupError("no tanh")
     return gm.forward
 
+unneeded = torch.ones(3)
 with torch.no_grad():
     torch.compile(lambda x: torch.tanh((x.sin() + 1).cos() * 2).cos().sin(), backend=slow)(torch.randn(8, 8))
 """
+FIRST = "minify-out/failing-1"
 
 
-def test_what_was_killed_goes_on(project):
-    project.write(SLOW)
-    project.out = out = project.folder / "minify-out" / "failing-1"
-    held = Held(project, "\n", 3)
-    process = project.start_warm("run", "--verify", "1", "failing.py", **held.environment)
-    held.wait(process)
-    process.send_signal(signal.SIGKILL)
-    process.wait(timeout=10)
-    held.release()
-    known = (out / "journal.jsonl").read_text()
+@pytest.fixture
+def killed(project):
+    """`killed(script, text, times, options...)` is a project whose run was killed once its journal had the text."""
 
-    again = project.finish(project.start_warm("run", "--verify", "1", "failing.py"), 100)
-    assert again.code == 0 and "`minify reduce minify-out/failing-1` goes on with it" in again.stderr
-    assert (project.folder / "minify-out" / "failing-2" / "repro.py").exists() and not (out / "repro.py").exists()
+    def run(script, text, times, *options, file="journal.jsonl"):
+        project.write(script)
+        project.out = project.folder / FIRST
+        held = Held(project, text, times, file)
+        process = project.start_warm("run", "--verify", "1", *options, "failing.py", **held.environment)
+        held.wait(process)
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=10)
+        held.release()
+        return project
 
-    done = project.finish(project.start_warm("reduce", "--verify", "1", "minify-out/failing-1"), 100)
-    assert done.code == 0 and (out / "repro.py").exists()
-    assert (out / "journal.jsonl").read_text().startswith(known) and not (out / "begun.jsonl").exists()
+    return run
+
+
+def finish(project, *arguments):
+    return project.finish(project.start_warm(arguments[0], "--verify", "1", *arguments[1:]), 150)
+
+
+def test_what_was_killed_goes_on(killed):
+    project = killed(SLOW, "\n", 3)
+    known = (project.out / "journal.jsonl").read_text()
+    again = finish(project, "run", "failing.py")
+    assert again.code == 0 and f"`minify reduce {FIRST}` goes on with it" in again.stderr
+    assert (project.folder / "minify-out" / "failing-2" / "repro.py").exists()
+    assert not (project.out / "repro.py").exists()
+
+    done = finish(project, "reduce", FIRST)
+    assert done.code == 0 and (project.out / "repro.py").exists()
+    assert (project.out / "journal.jsonl").read_text().startswith(known)
+    assert not (project.out / "begun.jsonl").exists()
 
     project.write(SLOW.replace("no tanh", "no tanh at all"))
-    other = project.finish(project.start_warm("run", "--verify", "1", "--budget", "0", "failing.py"), 100)
-    assert "goes on with it" not in other.stderr
+    assert "goes on with it" not in finish(project, "run", "--budget", "0", "failing.py").stderr
 
 
-BY_SOURCE = SLOW.replace("with torch", "unneeded = torch.ones(3)\nprint(unneeded)\nwith torch")
-
-
-def test_a_reduction_of_the_source_that_was_killed_goes_on(project):
-    project.write(BY_SOURCE)
-    project.out = out = project.folder / "minify-out" / "failing-1"
-    options = "--verify", "1", "--level", "source"
-    held = Held(project, '"SAME"', 2)
-    process = project.start_warm("run", *options, "failing.py", **held.environment)
-    held.wait(process)
-    process.send_signal(signal.SIGKILL)
-    process.wait(timeout=10)
-    held.release()
+def test_a_reduction_of_the_source_that_was_killed_goes_on(killed):
+    project = killed(SLOW, '"SAME"', 2, "--level", "source")
     listed = project.minify("list")
     assert listed.code == 0 and "failing-1" in listed.stdout and "interrupted" in listed.stdout
-
-    again = project.finish(project.start_warm("run", *options, "--budget", "0", "failing.py"), 100)
-    assert "`minify reduce minify-out/failing-1` goes on with it" in again.stderr
-
-    done = project.finish(project.start_warm("reduce", "--verify", "1", "minify-out/failing-1"), 100)
-    assert done.code == 0 and "unneeded" not in (out / "repro.py").read_text(), done.stderr
-    counts = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
-    checks = [place for place, entry in enumerate(counts) if entry["phase"] == "check"]
-    assert counts[checks[-1]]["lines"] < counts[checks[0]]["lines"]  # the script that was reached
+    again = finish(project, "run", "--level", "source", "--budget", "0", "failing.py")
+    assert f"`minify reduce {FIRST}` goes on with it" in again.stderr
+    done = finish(project, "reduce", FIRST)
+    assert done.code == 0 and "unneeded" not in done.repro, done.stderr
+    entries = [json.loads(line) for line in (project.out / "journal.jsonl").read_text().splitlines()]
+    lines = [entry["lines"] for entry in entries if entry["phase"] == "check"]
+    assert lines[-1] < lines[0], "the script that was reached"
 
 
 UNSETTLED = """
@@ -91,19 +95,11 @@ for n in range(1, 8):
 """
 
 
-@pytest.mark.usefixtures("soak")
-def test_what_was_killed_goes_on_to_the_source_as_well(project):
-    script = project.write(UNSETTLED)
-    out = project.out
-    held = Held(project, "{", 1, "case/case.json")
-    process = project.start_warm("run", "--verify", "1", "--out", str(out), "failing.py", **held.environment)
-    held.wait(process)
-    process.send_signal(signal.SIGKILL)
-    process.wait(timeout=10)
-    held.release()
-    done = project.finish(project.start_warm("reduce", "--verify", "1", str(out)), 150)
+@pytest.mark.soak
+def test_what_was_killed_goes_on_to_the_source_as_well(killed):
+    project = killed(UNSETTLED, "{", 1, file="case/case.json")
+    done = finish(project, "reduce", FIRST)
     assert done.code == 0 and "raise LookupError" in done.repro, done.stderr
-    project.write(script.read_text() + "# changed\n")
-    (out / "result.json").unlink()  # as a run leaves it that is killed before its end
-    done = project.finish(project.start_warm("reduce", "--verify", "1", str(out)), 150)
-    assert done.code == 4, done.stderr
+    project.write(UNSETTLED + "# changed\n")
+    (project.out / "result.json").unlink()  # as a run leaves it that is killed before its end
+    assert finish(project, "reduce", FIRST).code == 4
