@@ -231,10 +231,21 @@ def compiler_for(backend: Any, mode: str | None, options: dict[str, Any] | None,
 
 
 def aot_autograd_arguments(backend: Any) -> dict[str, Any] | None:
-    """Return the keyword arguments of the call `aot_autograd(...)` that made this backend, or None."""
+    """Return the keyword arguments of the call `aot_autograd(...)` that made this backend, or None.
+
+    The first call of the backend adds its forward compiler as the compiler for inference, and wraps the compiler of the
+    backward pass, which is the forward compiler too unless it was given.
+    """
     if _AOT_BACKEND.state() is InterfaceState.NOT_LOADED or (kind := _AOT_BACKEND.find()) is None:
         return None
-    return dict(_AOT_KEYWORDS.of(backend) or {}) if isinstance(backend, kind) else None
+    if not isinstance(backend, kind):
+        return None
+    arguments = dict(_AOT_KEYWORDS.of(backend) or {})
+    backward = arguments.get("bw_compiler")
+    if isinstance(backward, types.FunctionType) and backward.__module__ == kind.__module__ and backward.__closure__:
+        arguments["bw_compiler"] = backward.__closure__[0].cell_contents
+    forward = arguments.get("fw_compiler")
+    return {name: value for name, value in arguments.items() if name == "fw_compiler" or value is not forward}
 
 
 _COMPILED_CALL = stands_on("torch.nn.modules.module:Module._compiled_call_impl", loses="modules compiled where called")
