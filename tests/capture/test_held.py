@@ -7,6 +7,7 @@ from capture_looks import looked
 from minifier.capturing.comparing import as_before, changed_tensors
 from minifier.data.case.store import load
 from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
+from minifier.torch_side.torch_private import versions_kept
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -148,3 +149,16 @@ def test_a_package_is_compared_call_by_call_with_a_state_of_its_own(bureau, fact
     found, said, _ = looked(bureau, PACKAGE.format(factor=factor))
     assert [(each.call, each.failure.fingerprint.message) for each in found.captured.failing] == wrong
     assert wrong or [call for _, call, _ in found.compared.compared] == [1, 2, 3], said
+
+
+def test_autograd_does_not_see_that_a_value_was_wound_back():
+    x, w = torch.ones(2, requires_grad=True), torch.ones(2)
+    y = (x * w).sum()
+    with torch.inference_mode():
+        counts_nothing = torch.ones(2)
+    with versions_kept([w, counts_nothing]):
+        w.mul_(3)
+        with torch.inference_mode():
+            counts_nothing.mul_(3)
+    y.backward()  # autograd would complain
+    assert w._version == 0 and x.grad.tolist() == [3.0, 3.0]

@@ -1,9 +1,11 @@
 """Backends that a function made while it runs: the definitions that make such a backend again, run elsewhere."""
 
 import pytest
+import torch
 from vocabulary import source_of
 
 from minifier.capturing.local_backend import local_backend
+from minifier.torch_side import torch_private as private
 
 MODULE = source_of("""
     import functools
@@ -207,3 +209,21 @@ def test_the_definitions_make_a_backend_that_does_the_same(functions, name):
 def test_what_no_statements_make_again(functions, name):
     source, _ = made_in(functions, name)
     assert source is None
+
+
+def test_what_is_read_at_a_call_of_torch_compile_is_known_when_the_backend_is_called():
+    found = []
+
+    def noting(gm, example_inputs):
+        return gm.forward
+
+    torch._dynamo.reset()
+    end_watching = private.observe_backend_calls(
+        lambda compiler_fn, gm, inputs, call: found.append(private.asked_backend(compiler_fn).noted) or call()
+    )
+    end = private.note_at_compile(lambda backend: backend.__name__)
+    torch.compile(torch.sin, backend=noting)(torch.ones(2))
+    end()
+    torch.compile(torch.cos, backend=noting)(torch.ones(2))
+    end_watching()
+    assert found == ["noting", None]
