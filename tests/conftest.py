@@ -24,6 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hypothesis
 import pytest
 
 # Children are forked from this process: with one thread there is no pool that a fork could break. torch's library
@@ -31,6 +32,10 @@ import pytest
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from vocabulary import CASES, Bureau, CommandLine, Minified, Project, in_child
+
+# A test reads no clock, nor does Hypothesis for it: a busy machine takes longer for an example.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 STARTS_A_PROCESS = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
 

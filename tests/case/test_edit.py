@@ -25,7 +25,7 @@ def sent(base: Case, case: Case) -> Case:
     return edited(base, json.loads(json.dumps(edit_from(base, case))))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graphs(), st.data())
 def test_what_comes_back_is_the_candidate(whole, data):
     base = case_of(whole)

@@ -72,7 +72,7 @@ def cases(draw):
     )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cases())
 def test_any_case_comes_back_as_it_was(tmp_path, case: Case):
     save(case, tmp_path)

@@ -54,7 +54,7 @@ def inputs_of(whole):
     return [torch.randn(2, 3) for _ in whole.placeholders]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graphs(), st.data())
 def test_a_subset_is_closed_and_computes_the_same(whole, data):
     inputs = inputs_of(whole)
@@ -79,7 +79,7 @@ def test_a_subset_is_closed_and_computes_the_same(whole, data):
             assert torch.equal(value, known[ref.name])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(graphs(), st.data())
 def test_a_subset_of_a_subset_is_that_subset(whole, data):
     larger = data.draw(st.sets(st.sampled_from([node.name for node in whole.ops]), min_size=1))

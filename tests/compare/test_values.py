@@ -106,7 +106,7 @@ def test_a_size_that_rounding_decides():
     st.integers(0, 1000),
     st.floats(1e-3, 1e3),
 )
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_correct_rounding_is_never_wrong(count, dtype, seed, scale):
     generator = torch.Generator().manual_seed(seed)
     wide = torch.complex128 if dtype.is_complex else torch.float64
@@ -119,7 +119,7 @@ def test_correct_rounding_is_never_wrong(count, dtype, seed, scale):
 
 
 @given(st.integers(64, 200), st.integers(0, 1000), st.floats(1e-4, 0.5))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_an_error_in_every_element_is_always_seen(count, seed, size):
     reference = torch.randn(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     eager = reference.float()

@@ -61,7 +61,7 @@ def alone(case, fault, workers):
         return made, result
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(planted())
 def test_the_needed_ops_are_left_whatever_the_graph(problem):
     case, needed = problem
@@ -71,7 +71,7 @@ def test_the_needed_ops_are_left_whatever_the_graph(problem):
         assert made == results[0][0]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(planted(), st.integers(1, 255))
 def test_no_op_of_what_is_left_can_go(problem, rows):
     """Whatever makes the graph fail: each proper part with one op less was seen to pass."""

@@ -50,7 +50,7 @@ def fails_from(size):
     return when(lambda case: max(shape(case), default=0) >= size, raises())
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(captured=st.integers(1, 100), share=st.floats(0, 1), workers=st.sampled_from([1, 2, 4]))
 def test_a_size_ends_at_the_smallest_that_fails(make_lab, captured, share, workers):
     least = max(1, round(share * captured))
@@ -78,7 +78,7 @@ def test_sizes_end_where_no_smaller_ones_fail(make_lab, failing, least):
     assert shape(simplifier(lab, case).run()) == least and len(prober.asked) <= 40
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_order_of_answers_does_not_depend_on_workers(make_lab, data):
     """Any function of the Case as a fault: the same Case, rejected rows and passing variants."""

@@ -17,7 +17,7 @@ def an_input(shape, stride=None, source=None, dtype="float32"):
     return TensorInput("x", TensorMeta(shape, stride, dtype), source or Drawn("randn"))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(2, 100_000), st.integers(1, 100_000))
 def test_the_smallest_size_is_found_in_steps_of_the_logarithm(start, least):
     least, number, probes, asked = min(least, start), start, 0, set()
@@ -35,7 +35,6 @@ def test_the_smallest_size_is_found_in_steps_of_the_logarithm(start, least):
     assert probes <= 2.5 * start.bit_length() + 5
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.randoms(use_true_random=False), st.integers(1, 3))
 def test_strides_for_another_shape_keep_the_order_of_the_dimensions(shape, random, gap):
     order = list(range(len(shape)))

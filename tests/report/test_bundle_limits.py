@@ -34,7 +34,7 @@ BLOCKS = st.one_of(
 SECTIONS = st.builds(Section, st.text("abc", min_size=1), st.tuples(BLOCKS), weight=st.integers(0, 3))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(SECTIONS, max_size=8), st.sampled_from([2_000, 20_000, LIMIT]))
 def test_a_report_is_never_longer_than_an_issue_may_be(sections, limit):
     report = Report("title", tuple(sections))

@@ -58,7 +58,7 @@ def shown(text: str) -> str:
     return " ".join("".join(part.content or " " * (part.type == "softbreak") for part in parts).split())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @example("[]:@")
 @given(TEXTS)
 def test_prose_is_inert_and_its_characters_are_shown(text):
@@ -70,7 +70,7 @@ def test_prose_is_inert_and_its_characters_are_shown(text):
     assert re.sub(r"[\s`]", "", shown(written)) == plain
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @example(":` `//")
 @given(TEXTS)
 def test_a_cell_shows_all_its_characters_in_every_renderer(text):
@@ -81,7 +81,7 @@ def test_a_cell_shows_all_its_characters_in_every_renderer(text):
     assert re.sub(r"[\s`]", "", shown(table)) == "a" + re.sub(r"[\s`]", "", text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(TEXTS)
 def test_inline_code_is_one_piece_of_code(text):
     (paragraph,) = [token for token in RENDERER.parse(f"it says {code(text)} there") if token.type == "inline"]
@@ -89,7 +89,7 @@ def test_inline_code_is_one_piece_of_code(text):
     assert pieces == ([" ".join(text.split())] if text.split() else [])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(TEXTS, min_size=5, max_size=5))
 def test_every_block_holds_what_it_is_given(texts):
     title, item, cell, program, folded = texts

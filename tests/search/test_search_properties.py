@@ -63,7 +63,7 @@ def searches(draw: st.DrawFn) -> tuple[Problem, Fault]:
 
 
 @given(searches())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_result_fails_is_one_minimal_and_does_not_depend_on_the_workers(
     search: tuple[Problem, Fault],
 ) -> None:
@@ -80,7 +80,7 @@ def test_the_result_fails_is_one_minimal_and_does_not_depend_on_the_workers(
 
 
 @given(searches(), st.integers(0, 30), st.sampled_from(WORKERS))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_budget_ends_with_the_best_so_far(search: tuple[Problem, Fault], most: int, workers: int) -> None:
     problem, fault = search
     prober = FakeProber(fault, workers)
@@ -96,7 +96,7 @@ def test_a_budget_ends_with_the_best_so_far(search: tuple[Problem, Fault], most:
 
 
 @given(searches(), st.integers(0, 20), st.sampled_from(WORKERS), st.sampled_from(WORKERS))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_search_resumed_from_its_answers_ends_as_if_never_stopped(
     search: tuple[Problem, Fault], stop: int, before: int, after: int
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_search_resumed_from_its_answers_ends_as_if_never_stopped(
 
 
 @given(problems(), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_fault_that_needs_nothing_ends_with_nothing(problem: Problem, seed: int) -> None:
     fault = whole_fails(problem, lambda candidate: not candidate or hash((seed, candidate)) % 2 == 0)
     result = reduce(problem, FakeProber(fault))

@@ -62,14 +62,14 @@ def run(source, name):
     return value(names[name])
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(modules(), st.data())
 def test_a_slice_behaves_as_the_whole_and_holds_nothing_unneeded(module, data):
     check_slice(module, data)
 
 
 @pytest.mark.usefixtures("soak")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(modules(), st.data())
 def test_slices_of_many_modules(module, data):
     check_slice(module, data)
