@@ -2,7 +2,6 @@ r"""Nothing fails: a package of AOTInductor that is given what is no tensor, and
 
 reach: exit 1
 says: \[42\.0, 78\.0, 114\.0\] AOTICompiledModel
-layer: soak
 """
 
 import sys

@@ -2,7 +2,6 @@ r"""Inductor, told to by a switch of its own tests, writes a relu that its C++ c
 
 reach: exit 0, 1 op
 shows: cpp\.inject_relu_bug_TESTING_ONLY = "compile_error".*relu\(.*CppCompileError
-layer: soak
 """
 
 import torch

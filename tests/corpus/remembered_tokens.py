@@ -2,7 +2,6 @@ r"""Compiled code remembers the number of tokens of its first call; a mean over 
 
 reach: exit 0, 1 op
 shows: mean
-layer: soak
 """
 
 import torch

@@ -2,7 +2,6 @@ r"""A backend that splits the graph, as serving engines do, refuses an op in one
 
 reach: exit 0, 1 op
 shows: silu\(x\).*backend="pieces"
-layer: soak
 """
 
 import minifier_backends.pieces

@@ -3,7 +3,6 @@ r"""AOTInductor cannot compile an op of an exported program into a package.
 reach: exit 0, 1 op
 shows: import twisted.*def aot_inductor\(.*twist\.default\(x\)
 hides: torch\.compile\([^)]*options=
-layer: soak
 """
 
 import torch
