@@ -7,7 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from programs import ROOT, Program, programs
+
+from benchmarks.programs import ROOT, Program, programs
 
 BY_LAYER = [program for program in programs() if program.layer != "corpus"]
 

@@ -114,7 +114,7 @@ def _of_result(path: Path, unknown: Conditions) -> Conditions:
     try:
         data = parsed(read_text(path))
         fingerprint: Fingerprint = unpack(Fingerprint, data["failure"]["fingerprint"])
-        template = data["template"]  # a reduced script has none, and no stages: backend calls are not observed
+        template = data.get("template")  # a reduced script has none, and no stages: backend calls are not observed
         hides_stage = template is None or Template(template).hides_stage
         match, match_log = data.get("match"), data.get("match_log")
         for pattern in filter(None, (match, match_log)):

@@ -72,7 +72,7 @@ def test_an_error_of_a_pass_is_in_the_journal_and_the_report(program, tmp_path, 
     def lister(located):
         raise TypeError("no such node")
 
-    monkeypatch.setattr(reduce, "LAST_PASSES", (SourcePass("faulty", "", lambda: lister),))
+    monkeypatch.setattr(reduce, "LAST_PASSES", (SourcePass("faulty", "", lister),))
     reduced = reduce_script.reduce_script(program, tmp_path / "out", Settings(), SILENT)
     (warning,), (trace,) = reduced.summary.notes, reduced.summary.errors
     assert reduced.minimal and "faulty" in warning and "no such node" in trace and "in lister" in trace
