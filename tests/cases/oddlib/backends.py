@@ -258,3 +258,48 @@ def oddlib_two_wrong_ops(gm, example_inputs):
             return value * 1.5 if n.target is torch.relu else value
 
     return lambda *inputs: Odd(gm).run(*inputs)
+
+
+@register_backend
+def oddlib_two_errors(gm, example_inputs):
+    """Two errors of nearly the same text; a whole graph with both ops shows the first."""
+    found = set(called(gm))
+    if {"tanh", "layer_norm"} <= found:
+        raise LoweringError("fusion.cc:120: cannot fuse tanh: unsupported producer layer_norm")
+    if "tanh" in found:
+        raise LoweringError("fusion.cc:188: cannot fuse tanh: missing producer of its value")
+    return gm.forward
+
+
+class _Checked(torch.fx.Interpreter):
+    def run_node(self, n):
+        if getattr(n.target, "__name__", n.target) == "cumsum" and (self.env[n.args[0]].sum(-1) > 1.5).any():
+            raise Overflow("accumulator of cumsum ran over")
+        return super().run_node(n)
+
+
+@register_backend
+def oddlib_values(gm, example_inputs):
+    """Compiles; the compiled function fails where a row that goes into a cumsum has a sum above 1.5."""
+    return _Checked(gm).run
+
+
+@register_backend
+def oddlib_options(gm, example_inputs, *, options=None):
+    if (options or {}).get("fusion") == "aggressive":
+        refuse(gm, "tanh")
+    return gm.forward
+
+
+@register_backend
+def oddlib_wrong_and_narrow(gm, example_inputs):
+    """Computes every sigmoid 2 % too large; and gives every exp as float64."""
+
+    class Odd(torch.fx.Interpreter):
+        def run_node(self, n):
+            value = super().run_node(n)
+            if n.target is torch.sigmoid:
+                return value * 1.02
+            return value.double() if n.target is torch.exp else value
+
+    return lambda *inputs: Odd(gm).run(*inputs)
