@@ -36,7 +36,6 @@ _MAX_QUALIFIED_USES = 3  # of an imported name: with more of them the import is 
 _Line = cst.SimpleStatementLine
 _COMPOUND = cst.For, cst.While, cst.If, cst.With, cst.Try
 _CALLED_AS_INSTANCE = ("forward", "__call__")
-_SELF = m.Name("self")
 
 # Delete an item: of a list that a node has, or a child that it may lack.
 
