@@ -1,4 +1,4 @@
-"""Reduce a Case in a forked process: or in the script's own process."""
+"""Reduce a Case in a forked process, or in the script's own process."""
 
 from __future__ import annotations
 

@@ -128,13 +128,10 @@ class EditSearch:
     @property
     def script(self) -> Script:
         """The parsed source."""
-        if (
-            self._script is None
-            or self._script.source != self.source
-            or self._script.whole != frozenset(self.lab.whole)
-        ):
-            self._script = Script(self.source, self.lab.whole)
-        return self._script
+        known, whole = self._script, frozenset(self.lab.whole)
+        if known is None or (known.source, known.whole) != (self.source, whole):
+            known = self._script = Script(self.source, whole)
+        return known
 
     def run(self, name: str, lister: Lister, is_doubtful: bool = False) -> None:
         """Make all edits of a pass that keep the failure. Raises Stopped.

@@ -18,6 +18,7 @@ from libcst import matchers as m
 from minifier.capturing.slicing.module_statements import bound_by, dotted
 from minifier.data.torch_names import loaded_with_torch
 from minifier.repro.source.script import (
+    CALL_OF_BASE,
     EVALUATED_LATER,
     Changes,
     Edit,
@@ -26,7 +27,6 @@ from minifier.repro.source.script import (
     changed,
     in_place_of,
     is_operation,
-    names_backend,
     uses_of,
     with_values,
 )
@@ -51,11 +51,10 @@ _OPTIONAL = (
 
 def deleted(script: Script) -> Iterator[Edit]:
     """Delete an argument, element, decorator, base, imported name, default, annotation or branch."""
-    compiled = {arg for call in script.compiling for arg in getattr(call, "args", ())[:1]}
     for node in script.nodes:
         parent = script.parent.get(node)
         is_child = any(isinstance(parent, kind) and getattr(parent, name) is node for kind, name in _OPTIONAL)
-        if (isinstance(node, _ITEMS) and not names_backend(node) and node not in compiled) or is_child:
+        if (isinstance(node, _ITEMS) and node not in script.compiled) or is_child:
             yield Edit({node: []})
 
 
@@ -128,15 +127,15 @@ def _is_read(script: Script, node: cst.BaseExpression) -> bool:
         return False
     if isinstance(parent, (cst.For, cst.CompFor)):
         return parent.target is not node
-    if isinstance(parent, cst.Arg):
-        return parent.keyword is not node and not names_backend(parent)
-    return not (isinstance(parent, cst.Attribute) and parent.attr is node)
+    return not (_is_keyword(parent, node) or (isinstance(parent, cst.Attribute) and parent.attr is node))
 
 
 def _is_needed_call(script: Script, node: cst.CSTNode) -> bool:
     """Whether the expression is a call that compiles, or the function that it calls."""
     parent = script.parent.get(node)
-    return node in script.compiling or (parent in script.compiling and getattr(parent, "func", None) is node)
+    return node in script.compiling or (
+        parent in script.compiling and isinstance(parent, cst.Call) and parent.func is node
+    )
 
 
 def _operands(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -161,7 +160,7 @@ def _operands(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
             yield child.iter
 
 
-def _is_keyword(parent: cst.CSTNode, child: cst.CSTNode) -> bool:
+def _is_keyword(parent: cst.CSTNode | None, child: cst.CSTNode) -> bool:
     return isinstance(parent, cst.Arg) and parent.keyword is child
 
 
@@ -424,7 +423,7 @@ def _as_functions(node: cst.ClassDef) -> list[cst.BaseStatement] | None:
     return [*state, *functions]
 
 
-_INIT_OF_BASE = m.SimpleStatementLine([m.Expr(m.Call(func=m.Attribute(value=m.Call(func=m.Name("super")))))])
+_INIT_OF_BASE = m.SimpleStatementLine([CALL_OF_BASE])
 _EMPTY = m.IndentedBlock(body=[m.SimpleStatementLine(body=[m.Pass()])])
 
 
@@ -539,9 +538,8 @@ def _last_name(node: cst.CSTNode) -> str:
 
 def ones(script: Script) -> Iterator[Edit]:
     """Put 1 in the place of an argument or an assigned value that is no literal."""
-    compiled = {arg for call in script.compiling for arg in getattr(call, "args", ())[:1]}
     for node in script.nodes:
-        if isinstance(node, (cst.Arg, cst.Assign)) and node not in compiled and not names_backend(node):
+        if isinstance(node, (cst.Arg, cst.Assign)) and node not in script.compiled:
             is_base = isinstance(script.parent[node], cst.ClassDef)
             is_starred = isinstance(node, cst.Arg) and bool(node.star)
             if not (is_base or is_starred or m.matches(node.value, _LITERAL) or node.value in script.compiling):
@@ -549,6 +547,9 @@ def ones(script: Script) -> Iterator[Edit]:
 
 
 _LITERAL = m.Integer() | m.Float() | m.SimpleString() | m.Name("True") | m.Name("False") | m.Name("None")
+
+
+_FIRST_TRIED = (1, 2, 3)  # of integers; then their range is halved
 
 
 def smaller_numbers(take: Callable[[str], bool], source: Callable[[], str]) -> None:
@@ -577,22 +578,19 @@ def _shrink(places: Sequence[int], is_single: bool, take: Callable[[str], bool],
     if not value.isdigit():
         known = ast.literal_eval(value)
         simpler = [number for number in ("1.0", "0.5", f"{float(known):.1g}") if len(number) <= len(value)]
-        any(put(number) for number in simpler if known not in (0, 1, float(number)))
+        for number in simpler:
+            if known not in (0, 1, float(number)) and put(number):
+                return
         return
-    refused = 0
-    for number in (1, 2, 3):
-        if number < int(value) and put(str(number)):
+    for smallest in _FIRST_TRIED:
+        if smallest < int(value) and put(str(smallest)):
             return
-        refused = number
-    low, high = refused, int(value)
-    while high - low > 1 and not is_single:
-        middle = high - 1 if high == int(value) else (low + high) // 2  # the next smaller first
-        if put(str(middle)):
-            high = middle
-        elif middle == int(value) - 1:
-            return
-        else:
-            low = middle
+    low, high = _FIRST_TRIED[-1], int(value) - 1
+    if is_single or high <= low or not put(str(high)):  # the next smaller first: most numbers cannot be smaller
+        return
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if put(str(middle)) else (middle, high)
 
 
 def _numbers(module: cst.Module) -> list[cst.Integer | cst.Float]:

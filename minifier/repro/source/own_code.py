@@ -146,7 +146,7 @@ class _Description:
         elif isinstance(value, types.MethodType):
             held = value.__func__, value.__self__
         elif isinstance(value, types.FunctionType):
-            held = closure(value), value.__defaults__, value.__kwdefaults__, vars(value)
+            held = _closure(value), value.__defaults__, value.__kwdefaults__, vars(value)
         else:
             held = (_attributes(value),)
         return self._of_each(held, is_foreign=True)
@@ -156,7 +156,7 @@ class _Description:
         codes = list(nested_codes(function.__code__))
         self.names.update(name for code in codes for name in code.co_names)
         read = sorted({name for code in codes for name in _globals_read(code)} & function.__globals__.keys())
-        held = [closure(function), function.__defaults__, function.__kwdefaults__, vars(function)]
+        held = [_closure(function), function.__defaults__, function.__kwdefaults__, vars(function)]
         held += [{name: function.__globals__[name] for name in read}]
         return f"function({code_text(function.__code__)}, {self._of_each(held)})"
 
@@ -222,7 +222,7 @@ def _slots(kind: type) -> Sequence[str]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
-def closure(function: types.FunctionType) -> dict[str, Any]:
+def _closure(function: types.FunctionType) -> dict[str, Any]:
     """Return the variables of enclosing functions that the function reads, except for those without a value."""
     cells: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):

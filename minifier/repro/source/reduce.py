@@ -23,7 +23,7 @@ from minifier.repro.source.passes import (
     STATEMENTS,
     SourcePass,
 )
-from minifier.repro.source.script import Edit, Script, imported_names
+from minifier.repro.source.script import CALL_OF_BASE, Edit, Script, imported_names
 from minifier.repro.source.statement_tree import Tree, tree_of
 
 _MAX_ROUNDS_WITH_MODULES = 50  # a module that imports itself within a function can be inlined without end
@@ -176,8 +176,6 @@ def _is_special(name: str) -> bool:
 
 _IDLE = f"idle {STATEMENTS[0]}", _idle
 
-_CALL_OF_BASE = m.Expr(m.Call(func=m.Attribute(value=m.Call(func=m.Name("super")))))
-
 _INIT = m.FunctionDef(name=m.Name("__init__"))
 _CALLED_UNNAMED = ("__init__", "__call__", "forward")
 
@@ -211,7 +209,7 @@ def _needs(tree: Tree, on_the_way: Collection[int]) -> dict[int, set[int]]:
             is_needed = isinstance(node, cst.FunctionDef) and node.name.value in _CALLED_UNNAMED
         else:
             is_partial = around in on_the_way or m.matches(tree.statements[around], _INIT)
-            is_needed = not is_partial or m.matches(node, m.Return() | _CALL_OF_BASE)
+            is_needed = not is_partial or m.matches(node, m.Return() | CALL_OF_BASE)
         if is_needed:
             needs[around].add(number)
     for reader, binders in tree.reads:

@@ -14,6 +14,7 @@ from libcst import matchers as m
 from minifier.capturing.slicing.module_statements import bound_by, dotted
 from minifier.repro.source.statement_tree import is_whole, mended, tree_of
 
+CALL_OF_BASE = m.Expr(m.Call(func=m.Attribute(value=m.Call(func=m.Name("super")))))
 EVALUATED_LATER = m.Lambda() | m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp()
 _OPERATIONS = cst.BinaryOperation, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation, cst.IfExp, cst.Lambda
 _LOOSE = cst.NamedExpr, cst.Yield, cst.Tuple  # need parentheses in an argument, too
@@ -44,9 +45,8 @@ class Script:
         self.module = self.tree.module
         visitor = _Places(self.module, self.whole)
         self.module.visit(visitor)
-        self.nodes: Sequence[cst.CSTNode] = (
-            visitor.nodes
-        )  # outer ones first, without those of whole definitions and backends
+        # Outer nodes first; without those of whole definitions, and of arguments that name a backend.
+        self.nodes: Sequence[cst.CSTNode] = visitor.nodes
         self.parent: Mapping[cst.CSTNode, cst.CSTNode] = visitor.parent
         self._begin, self._end = visitor.begin, visitor.end
 
@@ -94,9 +94,14 @@ class Script:
         return self.imported & {node.value for node in read if isinstance(node, cst.Name)}
 
     @cached_property
-    def compiling(self) -> frozenset[cst.CSTNode]:
+    def compiling(self) -> frozenset[cst.Call]:
         """The calls of torch.compile, and others with `backend=`: without one of them nothing would be compiled."""
         return frozenset(node for node in self.nodes if isinstance(node, cst.Call) and _compiles(node))
+
+    @cached_property
+    def compiled(self) -> frozenset[cst.Arg]:
+        """The arguments that these calls compile."""
+        return frozenset(arg for call in self.compiling for arg in call.args[:1])
 
     def uses(self, name: str) -> list[cst.Name]:
         """Return the places that read a variable."""

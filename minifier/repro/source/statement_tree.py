@@ -178,17 +178,8 @@ class _RemoveOthers(cst.CSTTransformer):
         return mended(original_node, updated_node)
 
 
-_LISTS = (
-    "args",
-    "bases",
-    "keywords",
-    "elements",
-    "names",
-    "items",
-    "slice",
-    "params",
-    "kwonly_params",
-)  # of children with commas between
+# Lists of children with commas between.
+_LISTS = ("args", "bases", "keywords", "elements", "names", "items", "slice", "params", "kwonly_params")
 
 
 def mended(original: cst.CSTNode, updated: cst.CSTNode) -> cst.CSTNode | cst.RemovalSentinel:
