@@ -18,7 +18,7 @@ from minifier.flow.cli.console import Console
 from minifier.flow.cli.options import Options
 from minifier.flow.cli.reporting import finished_run
 from minifier.flow.folders import Asked, case_folder, choose_folder, goes_on, is_finished, is_unfinished, script_there
-from minifier.flow.foreign_code import Row, foreign_code_in, foreign_code_of_run, shown
+from minifier.flow.foreign_code import foreign_code_in, foreign_code_of_run, shown
 from minifier.flow.prepare import prepared
 from minifier.process.interpreters import Interpreters
 
@@ -137,7 +137,7 @@ def allow_finished(folder: Path, console: Console, trust: bool) -> None:
     ask_about(str(folder), foreign_code_of_run(folder), console, trust)
 
 
-def ask_about(given: str, code: Sequence[Row], console: Console, trust: bool) -> None:
+def ask_about(given: str, code: Sequence[str], console: Console, trust: bool) -> None:
     """Return if the code may be run: there is none of somebody else's, or the user allows it.
 
     `given` is the folder or bundle as the user named it. Raises NotTrusted otherwise.
@@ -148,7 +148,7 @@ def ask_about(given: str, code: Sequence[Row], console: Console, trust: bool) ->
     whose = (
         f"it cannot be told who made {given} ({reason})" if reason else f"{given} is not as your minify wrote it here"
     )
-    what = f"{whose}. This would run code in it:\n{shown(code)}"
+    what = f"{whose}. This would run what these files say:\n{shown(code)}"
     if not console.can_ask:
         raise NotTrusted(f"{what}\nNothing was run. If you trust whoever made it, give --trust.")
     if not console.ask(f"{what}\nRun it?"):
