@@ -3,7 +3,8 @@
     python benchmarks/ablation.py --of messages     rules that take out of a message what varies, over pairs of messages
     python benchmarks/ablation.py --of secrets      shapes of secrets, over planted secrets
     python benchmarks/ablation.py --of passes       passes over graphs and scripts, over programs of the corpus
-    ... --only REGEX                                rules or, of passes, programs whose names have this in them
+    python benchmarks/ablation.py --of starts       starts of reductions and repros, over programs that take one
+    ... --only REGEX                                rules, or programs, whose names have this in them
 
 Each writes its table in notes/rules.md anew; see README.md beside this file.
 """
@@ -71,10 +72,23 @@ def of_passes(only: re.Pattern[str]) -> Losses:
             yield f"{name} ({level})", losses
 
 
-def _run(program: Program, *options: str) -> scale.Row:
+def of_starts(only: re.Pattern[str]) -> Losses:
+    """Leave out a start; the losses are of the programs that take it. One that no program takes changes nothing."""
+    chosen = [each for each in programs() if each.exit in (0, 4) and only.search(each.name) and not each.lacks()]
+    whole = [(program, _run(program)) for program in chosen]
+    for start in importlib.import_module("minifier.flow.starts").STARTS:
+        without = f"starts.STARTS = tuple(each for each in starts.STARTS if each.name != {start.name!r})"
+        tool = "-c", f"from minifier.flow import starts; {without}; from minifier.flow.cli.entry import main; main()"
+        takes = [(program, row) for program, row in whole if start.name and start.name in row["fallbacks"]]
+        told = [(program.name, _worse(row, _run(program, tool=tool))) for program, row in takes]
+        if start.name:
+            yield start.name, [f"{name} ({worse})" for name, worse in told if worse]
+
+
+def _run(program: Program, *options: str, tool: Sequence[str] = ("-m", "minifier")) -> scale.Row:
     run = f"{' '.join(options)} --verify 1 {program.facts.get('run', '')}"
     with tempfile.TemporaryDirectory(prefix="minify-ablation-") as folder:
-        return scale.run(replace(program, facts={**program.facts, "run": run}), Path(folder))
+        return scale.run(replace(program, facts={**program.facts, "run": run}), Path(folder), tool)
 
 
 def _worse(old: scale.Row, new: scale.Row) -> str:
@@ -87,6 +101,7 @@ OF: dict[str, Callable[[re.Pattern[str]], Losses]] = {
     "messages": of_messages,
     "secrets": of_secrets,
     "passes": of_passes,
+    "starts": of_starts,
 }
 
 

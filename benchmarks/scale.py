@@ -31,15 +31,19 @@ _MORE_OPS, _MORE_LINES = 2, 4
 Row = dict[str, Any]
 
 
-def run(program: Program, folder: Path) -> Row:
-    """Run a program by itself, then under `minify run`, both in the folder; return what came of it."""
+def run(program: Program, folder: Path, tool: Sequence[str] = ("-m", "minifier")) -> Row:
+    """Run a program by itself, then under `minify run`, both in the folder; return what came of it.
+
+    `tool` is what Python runs as minify.
+    """
     script = program.put_into(folder)
     alone, _, _ = _timed([sys.executable, script.name, *program.arguments], folder)
-    command = [sys.executable, "-m", "minifier", "run", "--quiet", "--out", "out", *program.options, script.name]
+    command = [sys.executable, *tool, "run", "--quiet", "--out", "out", *program.options, script.name]
     seconds, code, printed = _timed([*command, *program.arguments], folder)
     result, repro = result_in(folder / "out"), folder / "out" / "repro.py"
     text = repro.read_text(encoding="utf-8") if repro.exists() else ""
-    explained = result.get("explained") or {}
+    explained, report = result.get("explained") or {}, folder / "out" / "report.md"
+    taken = re.search("fallbacks taken: (.*)", report.read_text(encoding="utf-8") if report.exists() else "")
     return {
         "what": program.what,
         "source": program.facts.get("source"),
@@ -54,6 +58,7 @@ def run(program: Program, folder: Path) -> Row:
         "script": round(alone, 2),
         "times": round(seconds / alone, 2),
         "phases": result.get("seconds", {}).get("phases"),
+        "fallbacks": taken[1] if taken is not None else "",
         "part": explained.get("part"),
         "needs": result.get("needs"),
         "missed": program.missed(code, printed, folder / "out"),

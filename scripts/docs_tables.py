@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from minifier.flow.cli.commands import cli
+from minifier.flow.starts import STARTS
 from minifier.reduction.passes.table import TABLE as GRAPH_PASSES
 from minifier.repro.source.passes import TABLE as SCRIPT_PASSES
 
@@ -50,6 +51,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "options of run and reduce": lambda: options("run", "reduce"),
     "options of check": lambda: options("check"),
     "options of report": lambda: options("report"),
+    "starts": lambda: table(("start", "when"), ((start.name or "(the usual way)", start.when) for start in STARTS)),
     "passes over a graph": lambda: passes(GRAPH_PASSES),
     "passes over a script": lambda: passes(SCRIPT_PASSES),
 }

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 from minifier.capturing.capture import FoundFailures
 from minifier.capturing.captured import Captured, FailingGraph
 from minifier.capturing.script import Program
-from minifier.data.case import Case, Level
-from minifier.data.case.run_folder import RunFolder
+from minifier.data.case import BackendSource, Case
+from minifier.data.case.run_folder import RunFolder, shown_path
+from minifier.data.case.store import CASE
 from minifier.data.settings import Settings
-from minifier.errors import ExitCode, MachineFailed, MinifyError, ToolFailed, said_of_trace
+from minifier.errors import ExitCode, MachineFailed, MinifyError, StoppedAtOnce, StoppedEarly, ToolFailed, said_of_trace
 from minifier.flow.folders import Asked
 from minifier.process.interpreters import Interpreters
 from minifier.process.machine import machine_failure
@@ -147,7 +148,8 @@ class Attempt:
 
     `asked` is the command line: the script and its arguments; None where there is only a Case. `call` is the failing
     call; None where the Case was read from a folder. `capture_seconds` is how long the script ran. `error` says why the
-    last step failed. `fallbacks` are the names of the premise and of the steps beside the usual ones that led here.
+    Case as captured was not reduced. `fallbacks` are the names of the starts, beside the usual one, that led here.
+    `probes` are those of the starts that did not show the failure, by verdict.
     """
 
     run: Run
@@ -160,21 +162,17 @@ class Attempt:
     repro_result: ReproResult | None = None
     error: MinifyError | None = None
     fallbacks: tuple[str, ...] = ()
+    probes: dict[str, int] = field(default_factory=dict)
 
     @property
-    def is_of_forward(self) -> bool:
-        """Whether the Case of a backward graph was reduced by way of the forward graph that it belongs to."""
-        return self.case.level is Level.AOT_BACKWARD and self.reduction.source.level is Level.DYNAMO
+    def is_probed(self) -> bool:
+        """Whether another process can have the graph and its backend."""
+        return bool(self.case.graph.nodes) and self.case.backend.reach is not BackendSource.NONE
 
     @property
     def repro(self) -> Repro | None:
         """The verified repro, or None."""
         return self.repro_result.repro if self.repro_result is not None else None
-
-    @property
-    def lacks_repro(self) -> bool:
-        """Whether the Case was reduced, and no script shows what is left."""
-        return self.reduced is not None and self.repro is None
 
     @property
     def reason(self) -> str:
@@ -197,17 +195,22 @@ class Attempt:
         assert self.asked is not None, "a Case from elsewhere has no script"
         return self.asked.program
 
-    def succeeded(self, reduced: Reduced) -> Attempt:
-        """Return this attempt after a reduction."""
-        return replace(self, reduced=reduced, error=None)
-
-    def failed(self, error: MinifyError) -> Attempt:
-        """Return this attempt after a failed step."""
-        return replace(self, error=error)
-
     def took(self, name: str) -> Attempt:
         """Return this attempt with a further name in `fallbacks`."""
         return replace(self, fallbacks=(*self.fallbacks, name))
+
+
+@contextlib.contextmanager
+def stopped_if_interrupted(attempt: Attempt) -> Iterator[None]:
+    """Turn an interrupt of the block into an error that says what goes on from here."""
+    folder = attempt.folder
+    try:
+        yield
+    except KeyboardInterrupt:
+        has_reduced = (folder.minimal / CASE).exists()
+        kept = f"the reduced Case is in {shown_path(folder.minimal)}, and " if has_reduced else ""
+        error = StoppedAtOnce if attempt.run.interrupted.is_set() else StoppedEarly
+        raise error(f"interrupted; {kept}`minify reduce {folder.shown}` goes on") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from minifier.data.case.literals import WITHOUT, setting_statement
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.failure import Kind
 from minifier.errors import LimitReached, NoRepro, StoppedEarly, UsageError
-from minifier.flow.attempt import Attempt, ReproResult, Run
+from minifier.flow.attempt import Attempt, ReproResult, Run, stopped_if_interrupted
 from minifier.flow.controls import DECOMPOSES, part_ahead_of_backend, with_control
 from minifier.flow.folders import asked_there
 from minifier.flow.reduce_in_child import in_child, with_threads
-from minifier.flow.repro_search import search_for, stopped_if_interrupted
+from minifier.flow.repro_search import search_for
 from minifier.process.progress import Phase, Progress
 from minifier.reduction.changes import Change, changes_of
 from minifier.reduction.explain import OWN_PASS, Explanation, explain, with_setting
@@ -45,7 +45,7 @@ def explain_folder(folder: Path, seconds: float, run: Run) -> Outcome:
         raise UsageError(f"{folder}: only the repro of a graph that fails each time can be explained.")
     run = replace(run, settings=replace(run.settings, match=outcome.match, match_log=outcome.match_log))
     attempt = Attempt(run, RunFolder(folder), outcome.case, asked_there(folder), repro_result=result)
-    with stopped_if_interrupted(attempt, "interrupted"):
+    with stopped_if_interrupted(attempt):
         outcome = replace(outcome, summary=with_explanation(attempt, outcome.summary, seconds))
         write_reports(folder, outcome, consent)
     return outcome

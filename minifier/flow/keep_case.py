@@ -124,7 +124,7 @@ def list_fallbacks(ui: Ui, compared: Captured | None) -> None:
             ui.say(line)
 
 
-_RECORDED = "record the inputs ahead of the failing call"
+RECORDED = "record the inputs ahead of the failing call"
 
 
 def call_to_reduce(found: FoundFailures, failing: FailingGraph, run: Run) -> FailingCall:
@@ -152,7 +152,7 @@ def call_to_reduce(found: FoundFailures, failing: FailingGraph, run: Run) -> Fai
 
 def _recaptured(call: FailingCall, run: Run) -> FailingCall:
     failing, folder = recapture_inputs(call.found, call.failing, call.place, run.ui)
-    fallbacks = call.fallbacks if folder == call.folder else (*call.fallbacks, _RECORDED)
+    fallbacks = call.fallbacks if folder == call.folder else (*call.fallbacks, RECORDED)
     return replace(call, failing=failing, folder=folder, fallbacks=fallbacks)
 
 
@@ -160,12 +160,13 @@ def may_have_lost_inputs(attempt: Attempt) -> bool:
     """Whether the call may have changed inputs unseen: torch counts no change by `.data` or under inference mode."""
     call = attempt.call
     return (
-        attempt.error is not None
+        attempt.reduced is None
+        and attempt.error is not None
         and call is not None
         and not call.unsaved
         and call.failing.stage in (Stage.RUN, Stage.BACKWARD_RUN)
         and not call.failing.inputs_lost  # recorded already, or in vain
-        and _RECORDED not in call.fallbacks
+        and RECORDED not in call.fallbacks
         and call.folder.name != ATEN
     )
 
@@ -182,7 +183,7 @@ def with_inputs_recorded(attempt: Attempt) -> Attempt:
         return attempt
     attempt.folder.clear(keep=True)
     case = keep_call(call, attempt.folder, attempt.asked, attempt.run)
-    return replace(attempt, call=call, case=case, reduced=None, error=None).took(_RECORDED)
+    return replace(attempt, call=call, case=case, reduced=None, error=None)
 
 
 def keep_case(
@@ -277,7 +278,7 @@ def begin_with_case(case: Case, asked: Asked | None, folder: RunFolder, run: Run
     attempt, backend = Attempt(run, folder, case, asked), case.backend
     if backend.reach is not BackendSource.NONE:
         return attempt
-    return attempt.failed(no_backend(backend, backend.reason))
+    return replace(attempt, error=no_backend(backend, backend.reason))
 
 
 def no_backend(backend: BackendReference, reason: str) -> NoRepro:

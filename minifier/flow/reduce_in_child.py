@@ -9,7 +9,7 @@ import os
 import signal
 import tempfile
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -23,11 +23,9 @@ from minifier.data.case import Case
 from minifier.data.case.run_folder import RunFolder, shown_path, typed_path
 from minifier.data.case.serial import pack, unpack
 from minifier.data.case.store import CASE, load, save, write_atomically
-from minifier.data.case.switches import of_script
 from minifier.data.failure import Kind, Stage
 from minifier.data.settings import Settings
 from minifier.errors import (
-    ExitCode,
     FolderRemoved,
     LimitReached,
     MachineFailed,
@@ -45,13 +43,12 @@ from minifier.process.forked_step import output_dropped
 from minifier.process.interrupts import interrupt_once
 from minifier.process.machine import free_memory
 from minifier.process.progress import Phase, Progress, ProgressPipe, counted, run_displayed, run_for_result
-from minifier.reduction.check import FirstShown, first_shown
+from minifier.reduction.check import Shown, probe_once
 from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads
 from minifier.reduction.probe.verdicts import Prober
 from minifier.reduction.reduce_case import ReductionTask, reduce_case
 from minifier.reduction.summary import Summary
 from minifier.repro.emit.repro import guard_gibibytes
-from minifier.search import fewest
 
 if TYPE_CHECKING:
     from minifier.reduction.cluster.link import Cluster
@@ -87,13 +84,6 @@ def reduce_in_child(
 
     summary = with_threads(attempt, reduced)
     run.errors.extend(summary.errors)
-    minimal = load(RunFolder(out).minimal)
-    kept = _with_variables_of_import(attempt, case, minimal)
-    if kept != minimal:
-        save(kept, RunFolder(out).minimal)
-        names = [name for name, _ in kept.state.environment if name not in dict(minimal.state.environment)]
-        run.ui.detail(f"the backend needs {', '.join(names)} in its environment when it is imported")
-        summary = replace(summary, needs=(*summary.needs, *(f"environment: {name}" for name in names)))
     return Reduced(summary, load(RunFolder(out).minimal), case)
 
 
@@ -113,51 +103,16 @@ def with_threads(attempt: Attempt, work: Callable[[bool], _Result]) -> _Result:
     return work(True)
 
 
-def _with_variables_of_import(attempt: Attempt, whole: Case, minimal: Case) -> Case:
-    """Return the minimal Case with those of the script's variables that its backend reads when it is imported.
-
-    A reduction imports the backend once, with all variables, and its probes are forks: they show only which variables
-    are needed later. So here each probe imports the backend. The Case is unchanged if the answer is not clear.
-    """
-    held = dict(minimal.state.environment)
-    dropped = tuple(pair for pair in of_script(whole.state.environment) if pair[0] not in held)
-
-    def with_variables(pairs: Variables) -> Case:
-        environment = tuple(sorted((*minimal.state.environment, *pairs)))
-        return replace(minimal, state=replace(minimal.state, environment=environment))
-
-    @functools.cache
-    def shows(pairs: Variables) -> bool:
-        return find_first_shown(attempt, [with_variables(pairs)], 1).position == 0
-
-    try:
-        if dropped and attempt.run.interrupted.is_set():
-            return with_variables(dropped)
-        if not dropped or shows(()) or not shows(dropped):
-            return minimal
-        return with_variables(fewest(dropped, shows, len(dropped)))
-    except StoppedAtOnce:
-        raise
-    except MinifyError:  # an interrupt, or the process died: a repro sets all of them
-        return with_variables(dropped)
-
-
-def find_first_shown(attempt: Attempt, cases: Iterable[Case], number: int) -> FirstShown:
-    """Find the first of these Cases, so many, whose whole graph shows the failure, in a forked child.
+def shown_once(attempt: Attempt, case: Case, name: str) -> Shown:
+    """Probe another Case once, with an import of its backend, in a forked child. `name` is what it is shown as.
 
     Raises as `reduce_in_child` does.
     """
 
-    def work(channel: ProgressPipe) -> FirstShown:
-        def elsewhere(case: Case, prepared: PreparedCase, scratch: Path) -> Prober:
-            make = _elsewhere(attempt, case, channel)
-            assert make is not None, "there is a cluster"
-            return make(prepared, scratch)
+    def work(channel: ProgressPipe) -> Shown:
+        return probe_once(case, name, attempt.run.settings, channel.show, _elsewhere(attempt, case, channel))
 
-        on_cluster = elsewhere if attempt.run.cluster is not None else None
-        return first_shown(cases, number, attempt.run.settings, channel.show, on_cluster)
-
-    return in_child(attempt, attempt.folder.path, FirstShown, work)
+    return in_child(attempt, attempt.folder.path, Shown, work)
 
 
 _BEGIN = Progress(Phase.REDUCING, step="calling the backend again")
@@ -241,57 +196,6 @@ def with_memory_limit(settings: Settings, case: Case) -> Settings:
     return replace(settings, memory=min(free_memory(3 / 4) or 2**63, room_beyond_the_repro) or None)
 
 
-def reduce(attempt: Attempt) -> Attempt:
-    """Reduce the attempt's Case.
-
-    An error that another starting point may get around becomes the attempt's error: the graph does not show the failure
-    again, say. Raises NothingToReduce if the program fails without the backend, StoppedEarly, and all other errors.
-    """
-    try:
-        return attempt.succeeded(reduce_in_child(attempt, attempt.case, attempt.folder.path))
-    except MinifyError as error:
-        if error.exit_code is ExitCode.NO_REPRO:
-            return attempt.failed(error)
-        raise
-
-
-def reduce_forward(attempt: Attempt) -> Attempt:
-    """Reduce the forward graph that the captured backward graph belongs to, with a backward pass.
-
-    A maintainer would rather read that module. The sizes are told of the graph that the backend failed on.
-    """
-    again = reduce_further(attempt, load(attempt.folder.forward), attempt.folder.path)
-    if again.reduced is None:
-        attempt.run.ui.detail(f"the forward graph and its backward pass: {again.error}")
-        return attempt
-    summary = replace(again.reduced.summary, ops_before=len(attempt.case.graph.ops))
-    return again.succeeded(replace(again.reduced, summary=summary))
-
-
-def reduce_further(
-    attempt: Attempt, case: Case, out: Path, settings: Settings | None = None, *, doubtful: bool = False
-) -> Attempt:
-    """Reduce another Case in the place of the attempt's; return the attempt with the result or the error.
-
-    Raises StoppedEarly, and the errors of the machine and of this tool.
-    """
-    try:
-        return attempt.succeeded(reduce_in_child(attempt, case, out, settings, doubtful=doubtful))
-    except (StoppedEarly, MachineFailed, ToolFailed):
-        raise
-    except MinifyError as error:
-        return attempt.failed(error)
-
-
-def reduce_changed(attempt: Attempt, change: Callable[[Case], Case]) -> Attempt:
-    """Reduce the attempt's Case after a change. If that succeeds, the changed Case takes the captured one's place."""
-    changed = change(attempt.case)
-    again = reduce(replace(attempt, case=changed, reduced=None, error=None))
-    if again.reduced is not None:
-        save(changed, attempt.folder.case)
-    return again
-
-
 def add_probes(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
     """Add numbers of probes, by verdict."""
     return {verdict: first.get(verdict, 0) + second.get(verdict, 0) for verdict in first | second}
@@ -332,10 +236,7 @@ def take_as_captured(attempt: Attempt) -> Attempt:
     save(case, attempt.folder.minimal)
     why = said_of_trace(attempt.run.errors[-1])
     summary = Summary(size, size, len(case.inputs), case.elements, {"total": 0}, False, why, 0.0)
-    return attempt.succeeded(Reduced(summary, case, case)).took("take the Case as captured")
-
-
-_NAME = "reduce the graph in the script's own process"
+    return replace(attempt, reduced=Reduced(summary, case, case))
 
 
 def is_only_live(attempt: Attempt) -> bool:
@@ -374,6 +275,7 @@ def reduce_with_live_backend(attempt: Attempt) -> Attempt:
         run_here(found.program, place / "live", found.terms, on_failure)
         return 0
 
+    run.ui.say("reducing the graph in the script's own process, where its backend is")
     run.ui.show(Progress(Phase.REDUCING, step="running the script again"))
     with tempfile.TemporaryDirectory(prefix="minify-") as folder, output_dropped(True) as drop_output:
         place = Path(folder)
@@ -387,4 +289,4 @@ def reduce_with_live_backend(attempt: Attempt) -> Attempt:
         summary: Summary = unpack(Summary, json.loads(result.read_text(encoding="utf-8")))
     run.errors.extend(summary.errors)
     minimal = load(RunFolder(out).minimal)
-    return replace(attempt, reduced=Reduced(summary, minimal, attempt.case)).took(_NAME)
+    return replace(attempt, reduced=Reduced(summary, minimal, attempt.case))

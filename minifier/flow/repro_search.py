@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from minifier.data.case import EAGER, BackendReference, Case, Level
-from minifier.data.case.run_folder import RunFolder, next_place, shown_path
-from minifier.data.case.store import CASE, load, save
+from minifier.data.case import EAGER, BackendReference, Case
+from minifier.data.case.run_folder import RunFolder, next_place
 from minifier.data.case.switches import others
 from minifier.data.failure import Failure, Kind, Stage, same
 from minifier.data.failure.likeness import advice, unlike
 from minifier.data.settings import Settings
-from minifier.errors import NoRepro, StoppedAtOnce, StoppedEarly
+from minifier.errors import NoRepro
 from minifier.flow.attempt import Attempt, ReproResult
-from minifier.flow.reduce_in_child import limited, reduce, reduce_further
 from minifier.process.descendants import kill_orphans
 from minifier.process.interpreters import Interpreters
 from minifier.process.machine import cores
 from minifier.process.progress import SILENT, Phase, Progress, Ui
-from minifier.reduction.passes.table import OF_VALUES
 from minifier.repro.emit.forms import CompilerArgument, Form, Template, Variant, forms_for, is_worth_trying
 from minifier.repro.emit.repro import Repro, guard_gibibytes, guard_seconds, write_repro
 from minifier.repro.source.run_source import in_eager
@@ -237,117 +233,3 @@ def search_for(attempt: Attempt, case: Case) -> ReproSearch:
     run, seconds = attempt.run, max(_MIN_SECONDS, 10 * attempt.case.script.seconds)
     folder = attempt.folder.path
     return ReproSearch(case, folder, seconds, run.settings, run.ui, run.interpreters, going_on=run.going_on)
-
-
-@contextlib.contextmanager
-def stopped_if_interrupted(attempt: Attempt, message: str) -> Iterator[None]:
-    """Turn an interrupt of the block into an error with this message, which names the reduced Case if there is one."""
-    folder = attempt.folder
-    try:
-        yield
-    except KeyboardInterrupt:
-        reduced = (
-            f"the reduced Case is in {shown_path(folder.minimal)}, and " if (folder.minimal / CASE).exists() else ""
-        )
-        error = StoppedAtOnce if attempt.run.interrupted.is_set() else StoppedEarly
-        raise error(f"{message}; {reduced}`minify reduce {folder.shown}` goes on") from None
-
-
-def find_repro(attempt: Attempt) -> Attempt:
-    """Search for a repro of the reduced Case."""
-    if attempt.reduced is None:
-        return attempt
-    return replace(attempt, repro_result=search_for(attempt, attempt.reduced.minimal).search())
-
-
-def may_be_of_torch(attempt: Attempt) -> bool:
-    """Whether the backend eager has shown the failure of one of Dynamo's graphs as well."""
-    result = attempt.repro_result
-    return (
-        result is not None and result.in_control and result.case.level is Level.DYNAMO and not result.case.is_of_torch
-    )
-
-
-def find_repro_of_torch(attempt: Attempt) -> Attempt:
-    """Search for a repro with the backend eager: torch.compile itself fails, and a control runs uncompiled."""
-    reduced, folder = attempt.reduction, attempt.folder
-    backend = in_place_of(attempt.case.backend, EAGER)
-    minimal = replace(reduced.minimal, backend=backend)
-    save(minimal, folder.minimal)
-    case = replace(attempt.case, backend=backend)
-    again = find_repro(replace(attempt, case=case, reduced=replace(reduced, minimal=minimal)))
-    if again.repro is not None:
-        return again.took("take the backend eager, which shows the failure too")
-    save(reduced.minimal, folder.minimal)
-    return attempt
-
-
-def find_repro_with_variables(attempt: Attempt) -> Attempt:
-    """Search for a repro that needs environment variables of this process."""
-    result = search_for(attempt, attempt.reduction.minimal).with_variables()
-    if result is None:
-        return attempt
-    return replace(attempt, repro_result=result).took("set environment variables in the repro")
-
-
-def find_repro_of_backward(attempt: Attempt) -> Attempt:
-    """Reduce the captured backward graph, and search for a repro of that; the reduced forward graph stays otherwise."""
-    again = reduce(replace(attempt, reduced=None, repro_result=None))
-    again = find_repro(again)
-    if again.repro is not None:
-        return again.took("reduce the backward graph itself")
-    save(attempt.reduction.minimal, attempt.folder.minimal)
-    return attempt
-
-
-def find_repro_as_flaky(attempt: Attempt) -> Attempt:
-    """Measure the rate of a Case whose script ran to its end, and search for a repro of a flaky Case."""
-    settings = attempt.run.settings
-    settings = replace(settings, budget=settings.flaky_seconds_for(attempt.case.script.seconds))
-    with attempt.folder.scratch("flaky") as place:
-        flaky = reduce_further(attempt, attempt.reduction.minimal, place, settings, doubtful=True)
-        if flaky.reduced is None:
-            attempt.run.ui.say(f"no repro this way: {flaky.error}")
-            return attempt
-        if flaky.reduced.minimal.rate >= 1.0:
-            return attempt
-        save(flaky.reduced.minimal, attempt.folder.minimal)
-    again = _find_repro_of_minimal(attempt)
-    return again.took("take the failure for a flaky one") if again.repro is not None else again
-
-
-def may_need_captured_values(attempt: Attempt) -> bool:
-    """Whether a whole reduction has simplified sizes, dtypes or arguments."""
-    settings, reduced = attempt.run.settings, attempt.reduced
-    is_whole = reduced is not None and not reduced.summary.stopped_because
-    return is_whole and any(map(settings.wants, OF_VALUES))
-
-
-def find_repro_with_captured_values(attempt: Attempt) -> Attempt:
-    """Reduce the ops alone, with sizes, dtypes and arguments as captured, and search for a repro again."""
-    settings, folder = attempt.run.settings, attempt.folder
-    rest = limited(settings, attempt.reduction.summary)
-    rest = replace(rest, skipped=(*settings.skipped, *OF_VALUES))
-    with folder.scratch("captured-values") as place, folder.scratch("simplified") as before:
-        save(load(folder.minimal), before)
-        shutil.copy(folder.journal, place)  # what is known of the ops
-        again = reduce_further(attempt, attempt.reduction.source, place, rest)
-        if again.error is not None:
-            attempt.run.ui.say(f"no repro this way: {again.error}")
-            return attempt
-        try:
-            save(again.reduction.minimal, folder.minimal)
-            again = _find_repro_of_minimal(again)
-            if again.repro is None:
-                again = find_repro_as_flaky(again)
-        finally:
-            if again.repro is None:
-                save(load(before), folder.minimal)
-    return attempt if again.repro is None else again.took("keep sizes, dtypes and arguments as captured")
-
-
-def _find_repro_of_minimal(attempt: Attempt) -> Attempt:
-    """Search for a repro of the Case in the folder minimal/, with and without more environment variables."""
-    minimal = load(attempt.folder.minimal)  # its tensors are in a folder that stays
-    attempt = find_repro(replace(attempt, reduced=replace(attempt.reduction, minimal=minimal)))
-    return attempt if attempt.repro is not None else find_repro_with_variables(attempt)

@@ -1,6 +1,6 @@
 """A run, from a failing script to a verified repro: capture, choose, reduce, write and verify, report.
 
-Each step has what follows if it fails. `premises.py` lists the other starting points of a reduction.
+`starts.py` lists what a reduction and a repro begin with, and what follows where that leads to no repro.
 
 An attempt has an error from the start if its graph could not be saved, or if no other process can have its backend, one
 that holds a lock, say. Then the script is reduced instead if it shows the failure by itself: by an exception or a
@@ -11,7 +11,6 @@ process, so that the reports name the ops, and say why there is no repro.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -24,11 +23,10 @@ import libcst as cst
 from minifier.capturing.script import Program
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import load, remove_partial
-from minifier.data.case.switches import others
 from minifier.data.failure import Kind
 from minifier.data.settings import Settings
-from minifier.errors import NoRepro, NothingToReduce, StoppedEarly
-from minifier.flow.attempt import Attempt, Run
+from minifier.errors import NoRepro, NothingToReduce
+from minifier.flow.attempt import Attempt, Run, stopped_if_interrupted
 from minifier.flow.check_program import as_script
 from minifier.flow.first_failure import take_up
 from minifier.flow.folders import (
@@ -51,40 +49,15 @@ from minifier.flow.keep_case import (
     list_failing,
     list_fallbacks,
     look_further,
-    may_have_lost_inputs,
     run_observed,
-    with_inputs_recorded,
 )
 from minifier.flow.no_failure import minify_other_failure, minify_source
-from minifier.flow.premises import is_held_up, reduce_from_premises, reduce_with_any_message
 from minifier.flow.prepare import prepared
-from minifier.flow.reduce_in_child import (
-    is_only_live,
-    reduce,
-    reduce_forward,
-    reduce_with_live_backend,
-    take_as_captured,
-    tell_size,
-)
 from minifier.flow.reports import report
-from minifier.flow.repro_search import (
-    find_repro,
-    find_repro_as_flaky,
-    find_repro_of_backward,
-    find_repro_of_torch,
-    find_repro_with_captured_values,
-    find_repro_with_variables,
-    may_be_of_torch,
-    may_need_captured_values,
-    stopped_if_interrupted,
-)
 from minifier.flow.short_definitions import with_short_definitions
+from minifier.flow.starts import with_repro
 from minifier.flow.whole_script import (
-    has_transforms,
-    is_of_script,
     lacks_script,
-    prefer_short_script,
-    reduce_script_instead,
 )
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT, Ui
@@ -192,112 +165,15 @@ def _minify(attempt: Attempt) -> Outcome:
     hangs = attempt.case.failure.fingerprint.kind is Kind.TIMEOUT  # the wait for that is no time of the script's
     run = attempt.run.in_time(max(attempt.case.script.seconds, 0.0 if hangs else attempt.capture_seconds))
     attempt = replace(attempt, run=run)
-    if attempt.error is None:
-        with stopped_if_interrupted(attempt, "interrupted during the reduction"):
-            attempt = reduced(attempt)
-        tell_size(attempt)
-    with contextlib.closing(EnvironmentCollector()) as collector:  # collects while the repro is verified
-        with stopped_if_interrupted(attempt, "interrupted while the repro was verified"):
-            attempt = _as_script_if_shorter(_with_repro(attempt))
-        outcome = _reported(attempt, collector)
-        if attempt.repro is not None or run.interrupted.is_set():
-            return outcome
-        try:
-            ended = _by_other_ways(attempt)
-            if lacks_script(ended):
-                run.ui.say("`minify run --level source SCRIPT` reduces the source of the script, where that is at hand")
-            if ended == attempt and len(outcome.errors) == len({*run.errors}):
-                return outcome
-            return _reported(ended, collector)
-        except (KeyboardInterrupt, StoppedEarly):
-            run.ui.say("interrupted: the results are those from before")
-            return outcome
-
-
-def reduced(attempt: Attempt) -> Attempt:
-    """Reduce the Case as captured, else from the first premise that shows the failure, else with inputs recorded anew.
-
-    In place of a backward graph stands the forward graph that it belongs to, if that shows the failure too. Where many
-    smaller graphs fail in the same function, each with its own message, it is reduced again without the message. After
-    an error of this tool, the Case as captured is left.
-    """
-    run, errors_before = attempt.run, len(attempt.run.errors)
-    if attempt.folder.has_forward:
-        attempt = run.after(reduce_forward, attempt)
-    if attempt.reduced is None:
-        attempt = run.after(reduce, attempt)
-    if attempt.reduced is None:
-        attempt = run.after(reduce_from_premises, attempt)
-    if attempt.reduced is None and may_have_lost_inputs(attempt):
-        run.ui.say("no failure, but the call may have changed its inputs: running the script again to keep them")
-        again = run.after(with_inputs_recorded, attempt)
-        if again.error is None:
-            return reduced(again)
-    if is_held_up(attempt):
-        run.ui.say("smaller graphs fail in the same function with other messages: trying again without the message")
-        attempt = run.after(reduce_with_any_message, attempt)
-    if attempt.reduced is None and len(run.errors) > errors_before:
-        attempt = take_as_captured(attempt)
-    return attempt
-
-
-def _with_repro(attempt: Attempt) -> Attempt:
-    """Write a repro that shows the failure in fresh interpreters: of the reduced Case as it is, else with the backend
-    eager (if that shows the failure too), else of the backward graph that its graph belongs to, else with more
-    environment variables, else as a flaky failure (if the last script ran to its end, though all probes had failed),
-    else with captured sizes, dtypes and arguments."""
-    run = attempt.run
-    attempt = run.after(find_repro, attempt)
-    if attempt.lacks_repro and may_be_of_torch(attempt):
-        run.ui.say("the backend eager shows the failure too: going on with that backend")
-        attempt = run.after(find_repro_of_torch, attempt)
-    if attempt.lacks_repro and attempt.is_of_forward:
-        run.ui.say("no script shows the failure of the forward graph: going on with the backward graph itself")
-        attempt = run.after(find_repro_of_backward, attempt)
-    if attempt.lacks_repro and others(os.environ):
-        run.ui.say("no script shows the failure: trying again with the other environment variables of this process")
-        attempt = run.after(find_repro_with_variables, attempt)
-    if attempt.lacks_repro and attempt.repro_result is not None and attempt.repro_result.doubtful:
-        run.ui.say("the repro does not show the failure: finding out whether it comes and goes")
-        attempt = run.after(find_repro_as_flaky, attempt)
-    if attempt.lacks_repro and may_need_captured_values(attempt):
-        run.ui.say("no script shows the simplified Case: going on with sizes, dtypes and arguments as captured")
-        attempt = run.after(find_repro_with_captured_values, attempt)
-    return run.after(with_short_definitions, attempt)
-
-
-def _as_script_if_shorter(attempt: Attempt) -> Attempt:
-    """Reduce the script as well if the repro's ops are what transforms of torch.func do, and take the shorter repro."""
-    run = attempt.run
-    if run.interrupted.is_set() or not (has_transforms(attempt) and is_of_script(attempt)):
-        return attempt
-    run.ui.say(f"the repro is in {attempt.folder.shown}; its ops are what transforms of torch.func do")
-    run.ui.say("reducing the script as well, which may be shorter")
-    try:
-        return run.after(prefer_short_script, attempt)
-    except (KeyboardInterrupt, StoppedEarly):
-        run.interrupt("interrupted: the graph's repro stays")
-        return attempt
-
-
-def _by_other_ways(attempt: Attempt) -> Attempt:
-    """Reduce the script, where no repro of the graph shows the failure, else the graph where the script runs."""
-    run = attempt.run
-    if is_of_script(attempt):
-        run.ui.say(f"no repro of the graph: {attempt.reason}")
-        run.ui.say("reducing the script itself instead")
-        attempt = run.after(reduce_script_instead, attempt)
-    if attempt.repro is None and is_only_live(attempt):
-        run.ui.say("reducing the graph in the script's own process, where its backend is")
-        attempt = run.after(reduce_with_live_backend, attempt)
-    return attempt
-
-
-def _reported(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
-    with stopped_if_interrupted(attempt, "interrupted while the reports were written"):
-        with attempt.run.going_on():
-            keep_unverified(attempt)
-        return report(attempt, collector)
+    with contextlib.closing(EnvironmentCollector()) as collector:
+        with stopped_if_interrupted(attempt):
+            attempt = run.after(with_short_definitions, with_repro(attempt))
+        if lacks_script(attempt):
+            run.ui.say("`minify run --level source SCRIPT` reduces the source of the script, where that is at hand")
+        with stopped_if_interrupted(attempt):
+            with run.going_on():
+                keep_unverified(attempt)
+            return report(attempt, collector)
 
 
 def keep_unverified(attempt: Attempt) -> None:

@@ -6,7 +6,6 @@ import ast
 import contextlib
 import functools
 import os
-import shutil
 import sys
 import sysconfig
 import tempfile
@@ -24,7 +23,6 @@ from minifier.capturing.script_limits import Terms
 from minifier.capturing.slicing.data_read import ReadData, data_read, with_literals
 from minifier.capturing.slicing.slices import Wanted, slice_module
 from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
-from minifier.data.case.graph import is_of_transform
 from minifier.data.case.literals import literal, packages_imported
 from minifier.data.case.run_folder import RunFolder, shown_path
 from minifier.data.case.store import save, write_atomically
@@ -43,7 +41,6 @@ from minifier.reduction.probe.children import Limits, run_children
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.environment import EnvironmentCollector
 from minifier.repro.report.outcome import Outcome
-from minifier.repro.report.write_reports import remove_script
 from minifier.repro.source.own_check import said_of_exit
 from minifier.repro.source.probe import TIMEOUT_FACTOR
 from minifier.repro.source.reduce_script import KnownRun, ReducedScript, as_run, reduce_script, shows_failure_of_call
@@ -53,7 +50,6 @@ from minifier.torch_side.fx.script_objects import FILE, define
 
 _MIN_TIMEOUT_SECONDS = 120.0
 _INSTALLED = ("purelib", "platlib", "stdlib", "platstdlib", "scripts")  # what sysconfig calls the folders
-_MAX_TRANSFORM_OPS = 4  # of a graph that is read nevertheless
 _SHOWN_BY_A_SCRIPT = (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT)
 _NO_BACKEND = BackendReference("torch.compile", BackendSource.NONE)
 
@@ -288,29 +284,22 @@ def reduce_script_instead(attempt: Attempt) -> Attempt:
     A wrong result shows by the script's own failure. If torch.compile itself failed, with any backend, raises
     NothingToReduce for a script that fails without it too.
     """
-    try:
-        by_script = _script_of(attempt, attempt.folder, attempt.run)
-    except (NothingToReduce, NoRepro) as error:
-        if isinstance(error, NothingToReduce) and attempt.case.while_tracing:
-            raise  # the script fails by itself
-        return attempt.failed(NoRepro(f"{attempt.reason}\nThe script itself cannot be reduced instead: {error}"))
-    return _in_place_of(attempt, by_script).took("reduce the script itself")
-
-
-def _script_of(attempt: Attempt, folder: RunFolder, run: Run) -> Attempt:
     expected = _own_failure(attempt)
     of_backend = None if attempt.case.while_tracing or expected is not None else attempt.case
     captured = attempt.call.found.captured if attempt.call is not None else None
     if captured is not None and expected is not None:
         captured = replace(captured, failure=expected)
     backend = _NO_BACKEND if attempt.case.while_tracing else attempt.case.backend
-    return reduce_to_script(attempt.program, folder, run, backend, of_backend, captured)
-
-
-def _in_place_of(attempt: Attempt, by_script: Attempt) -> Attempt:
-    """Return the attempt on the script with the output folder, the call and the history of the attempt on its graph."""
-    seconds, fallbacks = attempt.capture_seconds, attempt.fallbacks
-    return replace(by_script, folder=attempt.folder, call=attempt.call, capture_seconds=seconds, fallbacks=fallbacks)
+    try:
+        again = reduce_to_script(attempt.program, attempt.folder, attempt.run, backend, of_backend, captured)
+    except (NothingToReduce, NoRepro) as error:
+        if isinstance(error, NothingToReduce) and attempt.case.while_tracing:
+            raise  # the script fails by itself
+        reason = f"{attempt.reason}\nThe script itself cannot be reduced instead: {error}"
+        return replace(attempt, error=NoRepro(reason))
+    if again.repro is None and attempt.reduced is not None:
+        return replace(attempt, error=NoRepro(f"{attempt.reason}\nNor is there one of the script: {again.reason}"))
+    return replace(again, call=attempt.call, capture_seconds=attempt.capture_seconds, fallbacks=attempt.fallbacks)
 
 
 def is_of_script(attempt: Attempt) -> bool:
@@ -330,35 +319,6 @@ def lacks_script(attempt: Attempt) -> bool:
     """Whether no repro of the graph was found, and the script, which is not known, might show the failure."""
     kind = attempt.case.failure.fingerprint.kind
     return attempt.repro is None and attempt.asked is None and kind in _SHOWN_BY_A_SCRIPT
-
-
-def has_transforms(attempt: Attempt) -> bool:
-    """Whether a repro of the graph consists of what torch.func's transforms do, which the script says in a name."""
-    if attempt.repro is None or attempt.reduced is None:
-        return False
-    return sum(map(is_of_transform, attempt.reduced.minimal.graph.ops)) > _MAX_TRANSFORM_OPS
-
-
-def prefer_short_script(attempt: Attempt) -> Attempt:
-    """Reduce the script too; return an attempt with what is left of it as the repro if that has fewer lines."""
-    assert attempt.repro is not None, "for scripts whose graph has a repro"
-    run, folder = attempt.run, attempt.folder
-    with folder.scratch("script") as scratch:
-        place = RunFolder(scratch)
-        try:
-            by_script = _script_of(attempt, place, run)
-        except (NothingToReduce, NoRepro) as error:
-            run.ui.say(f"the graph's repro stays: {error}")
-            return attempt
-        repro = by_script.repro
-        if repro is None or repro.text.count("\n") >= attempt.repro.text.count("\n"):
-            run.ui.say("the graph's repro stays: the script has no shorter one")
-            return attempt
-        remove_script(folder.repro)
-        repro.write(folder.path)
-        shutil.rmtree(folder.minimal)
-        place.minimal.rename(folder.minimal)
-    return _in_place_of(attempt, by_script).took("reduce the script whose graph is made of transforms")
 
 
 _MAX_SECONDS = 60.0

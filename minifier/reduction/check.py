@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
-import sys
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -273,40 +271,32 @@ def _reads(backend: BackendReference) -> str:
     return f"In the script's process, imported and compiling, the backend read {' and '.join(read)}." if read else ""
 
 
-Elsewhere = Callable[[Case, PreparedCase, Path], Prober]
-
-
 @dataclass(frozen=True, slots=True)
-class FirstShown:
-    """The position of the first Case that shows the failure, -1 without one; the number of probes by verdict."""
+class Shown:
+    """Whether a Case shows its failure in a probe; the number of probes by verdict."""
 
-    position: int
+    holds: bool
     probes: dict[str, int]
 
 
-def first_shown(
-    cases: Iterable[Case],
-    number: int,
+def probe_once(
+    case: Case,
+    name: str,
     settings: Settings,
     show: Callable[[Progress], None],
-    elsewhere: Elsewhere | None = None,
-) -> FirstShown:
-    """Probe these Cases, so many, in turn, once each, until one shows its failure.
+    elsewhere: Callable[[PreparedCase, Path], Prober] | None = None,
+) -> Shown:
+    """Probe a Case that is shown by this name. The probe imports the backend itself, after what the Case has ahead.
 
-    Each probe imports the backend itself, so that the Cases may differ in what they import ahead of it. `elsewhere`
-    makes the prober of a Case, if not children of this process are to probe.
+    `elsewhere` makes the prober, if no child of this process is to probe.
     """
-    counts: Counter[Verdict] = Counter()
-    position, path = -1, list(sys.path)
-    for place, each in enumerate(cases):
-        show(Progress(Phase.REDUCING, step=f"starting point {place + 1} of {number}", probes=counts.total()))
-        work = Path(tempfile.mkdtemp(prefix="minify-"))
-        case = each if settings.measure == Tolerance() else replace(each, measure=settings.measure)
-        sys.path[:] = path  # which the Case before has changed
-        prepared = prepare_case(case, imports_in_child=True)
+    show(Progress(Phase.REDUCING, step=name))
+    case = case if settings.measure == Tolerance() else replace(case, measure=settings.measure)
+    prepared = prepare_case(case, imports_in_child=True)
+    with tempfile.TemporaryDirectory(prefix="minify-") as work:
         runner = ProbeRunner(
             prepared,
-            work,
+            Path(work),
             settings.match,
             settings.match_log,
             settings.timeout,
@@ -315,7 +305,7 @@ def first_shown(
             seconds_left=lambda: settings.seconds_left,
         )
         if elsewhere is not None:
-            runner.prober = elsewhere(case, prepared, runner.scratch)
+            runner.prober = elsewhere(prepared, runner.scratch)
         try:
             if case.failure.fingerprint.kind is Kind.TIMEOUT:
                 calibrate_without_hang(runner, case)
@@ -323,12 +313,7 @@ def first_shown(
         finally:
             runner.journal.close(finished=True)
             shutil.rmtree(runner.scratch, ignore_errors=True)
-            shutil.rmtree(work, ignore_errors=True)
-        counts += runner.counts
-        if judged.verdict is Verdict.SAME:
-            position = place
-            break
-    return FirstShown(position, by_verdict(counts))
+    return Shown(judged.verdict is Verdict.SAME, by_verdict(runner.counts))
 
 
 _HANG_FACTOR = 5  # times the timeout: how long the final hang must last

@@ -14,7 +14,7 @@ from minifier.data.settings import Settings
 from minifier.flow.attempt import Attempt, Run
 from minifier.flow.keep_case import keep_case
 from minifier.flow.reduce_in_child import limited
-from minifier.flow.run import reduced as reduce_case
+from minifier.flow.starts import reduce as reduce_case
 from minifier.process.progress import PhaseClock
 from minifier.reduction.summary import Summary
 

@@ -11,11 +11,10 @@ from minifier.data.case.run_folder import RunFolder
 from minifier.data.failure import Verdict
 from minifier.data.settings import Settings
 from minifier.errors import NoRepro
-from minifier.flow import explain, premises
+from minifier.flow import explain
 from minifier.flow.attempt import Attempt, ReproResult, Run
 from minifier.flow.repro_search import ReproSearch, search_for
 from minifier.process.progress import PhaseClock
-from minifier.reduction.check import FirstShown
 from minifier.reduction.probe.children import ChildEnd
 from minifier.reduction.probe.prepared_case import PreparedCase
 from minifier.reduction.probe_runner import ProbeRunner
@@ -80,20 +79,6 @@ def test_a_probe_that_hangs_ends_soon_after_the_deadline(clock, settings, tmp_pa
         assert judged.verdict is Verdict.UNRESOLVED
     assert clock() - BEGUN <= 380 + 10
     runner.journal.close(finished=True)
-
-
-def test_other_starting_points_are_not_asked_without_time(clock, attempt, monkeypatch):
-    asked = []
-
-    def find(_attempt, cases, number):
-        asked.append(len(list(cases)))
-        clock.move(400)
-        return FirstShown(0, {"total": number})
-
-    monkeypatch.setattr(premises, "find_first_shown", find)
-    monkeypatch.setattr(premises, "reduce_changed", lambda attempt, _change: attempt)
-    assert premises.reduce_from_premises(attempt).reduced is None
-    assert len(asked) == 1
 
 
 @pytest.fixture

@@ -16,17 +16,11 @@ from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
 from minifier.errors import (
     ExitCode,
-    MachineFailed,
-    NoRepro,
-    NothingToReduce,
     StoppedAtOnce,
     StoppedEarly,
-    ToolFailed,
 )
-from minifier.flow import reduce_in_child, repro_search
-from minifier.flow.attempt import Attempt, Reduced, Run
-from minifier.flow.reduce_in_child import reduce_changed
-from minifier.flow.repro_search import stopped_if_interrupted
+from minifier.flow import repro_search
+from minifier.flow.attempt import Attempt, Run, stopped_if_interrupted
 from minifier.process.progress import SILENT
 from minifier.repro.source import spare_definitions
 
@@ -40,35 +34,6 @@ def attempt(tmp_path):
     folder = RunFolder(tmp_path / "out")
     save(CASE, folder.case)
     return Attempt(Run(Settings()), folder, load(folder.case))
-
-
-def through_dynamo(case):
-    return replace(case, through_dynamo=True)
-
-
-@pytest.mark.parametrize(
-    "error", [StoppedEarly, StoppedAtOnce, NothingToReduce, MachineFailed, ToolFailed, KeyboardInterrupt, TypeError]
-)
-def test_an_attempt_with_a_changed_case_leaves_the_captured_one_at_any_error(attempt, error, monkeypatch):
-    def reducing(changed):
-        assert changed.case.through_dynamo and not load(changed.folder.case).through_dynamo
-        raise error("in the middle of it")
-
-    monkeypatch.setattr(reduce_in_child, "reduce", reducing)
-    with pytest.raises(error):
-        reduce_changed(attempt, through_dynamo)
-    assert not load(attempt.folder.case).through_dynamo
-
-
-def test_a_changed_case_stays_if_it_could_be_reduced(attempt, monkeypatch):
-    monkeypatch.setattr(reduce_in_child, "reduce", lambda changed: changed.failed(NoRepro("it showed no failure")))
-    assert reduce_changed(attempt, through_dynamo).reduced is None
-    assert not load(attempt.folder.case).through_dynamo
-    monkeypatch.setattr(
-        reduce_in_child, "reduce", lambda changed: changed.succeeded(Reduced(None, changed.case, changed.case))
-    )
-    assert reduce_changed(attempt, through_dynamo).case.through_dynamo
-    assert load(attempt.folder.case).through_dynamo
 
 
 PHASES = {
@@ -160,7 +125,7 @@ def test_an_error_in_the_reduction_of_a_script_leaves_a_verified_one(script, tmp
 def test_the_second_interrupt_of_a_run_ends_it_with_the_exit_code_of_ctrl_c(attempt):
     codes = []
     for _ in range(2):
-        with pytest.raises(StoppedEarly) as raised, stopped_if_interrupted(attempt, "interrupted"):
+        with pytest.raises(StoppedEarly) as raised, stopped_if_interrupted(attempt):
             raise KeyboardInterrupt
         codes.append(raised.value.exit_code)
         attempt.run.interrupted.set()

@@ -38,23 +38,6 @@ def attempt(tmp_path):
     return Attempt(Run(Settings()), folder, done.case, error=NoRepro("no script shows it"))
 
 
-def test_the_report_is_made_once_where_the_script_is_reduced_as_well(attempt, monkeypatch):
-    """A report asks what is at fault, for as long as the reduction took, and what may be in the bundle."""
-    shown = replace(attempt, error=None, repro_result=ReproResult(attempt.case, Repro("import torch\n", None)))
-    shorter = replace(shown, repro_result=ReproResult(attempt.case, Repro("pass\n", None)))
-    reports = []
-    monkeypatch.setattr(module, "reduced", lambda _: shown)
-    monkeypatch.setattr(module, "tell_size", lambda _: None)
-    monkeypatch.setattr(module, "EnvironmentCollector", lambda: SimpleNamespace(close=lambda: None))
-    monkeypatch.setattr(module, "_with_repro", lambda attempt: attempt)
-    monkeypatch.setattr(module, "has_transforms", lambda _: True)
-    monkeypatch.setattr(module, "is_of_script", lambda _: True)
-    monkeypatch.setattr(module, "prefer_short_script", lambda _: shorter)
-    monkeypatch.setattr(module, "report", lambda attempt, _: reports.append(attempt) or outcome())
-    module._minify(replace(attempt, error=None))
-    assert reports == [shorter]
-
-
 def written(attempt, repro=None):
     keep_unverified(attempt)
     done = replace(outcome(), repro=repro, status=Status.NO_REPRO if repro is None else Status.REDUCED)
@@ -155,21 +138,3 @@ def test_a_folder_that_a_process_works_on_is_refused_to_others(tmp_path, monkeyp
     for _ in range(2):
         minify_case(folder.path, Run(Settings()))
     assert len(tried) == 2
-
-
-def test_an_error_that_came_twice_is_no_reason_for_another_report(attempt, monkeypatch):
-    reported = []
-
-    def report(attempt, _collector):
-        reported.append(attempt)
-        return SimpleNamespace(errors=("an error",))
-
-    monkeypatch.setattr(module, "EnvironmentCollector", lambda: SimpleNamespace(close=lambda: None))
-    monkeypatch.setattr(module, "_with_repro", lambda attempt: attempt)
-    monkeypatch.setattr(module, "_by_other_ways", lambda attempt: attempt)
-    monkeypatch.setattr(module, "lacks_script", lambda _: False)
-    monkeypatch.setattr(module, "_reported", report)
-    monkeypatch.setattr(module, "begin_with_case", lambda *_: attempt)
-    attempt.run.errors.extend(["an error", "an error"])
-    minify_case(attempt.folder.path, Run(Settings()))
-    assert len(reported) == 1

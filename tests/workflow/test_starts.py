@@ -1,10 +1,12 @@
-"""Starting points for a Case that does not show its failure as it is: which, in which order, and what is reduced."""
+"""Starts: which apply to an attempt, in which order, what is reduced, and what stays of one that leads to no repro."""
 
+import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from case_samples import small_case
+from clock import Clock
 from vocabulary import Lines, source_of
 
 from minifier.capturing.script import Program
@@ -13,15 +15,23 @@ from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import load, save
 from minifier.data.case.symbolic_sizes import goes_through_dynamo, specialised
 from minifier.data.settings import Settings
-from minifier.errors import NoRepro, OtherMessage, StoppedEarly
-from minifier.flow import premises as module
-from minifier.flow import reduce_in_child
-from minifier.flow.attempt import Attempt, Reduced, Run
+from minifier.errors import (
+    MachineFailed,
+    NoRepro,
+    NothingToReduce,
+    OtherMessage,
+    StoppedAtOnce,
+    StoppedEarly,
+    ToolFailed,
+)
+from minifier.flow import starts as module
+from minifier.flow.attempt import Attempt, Reduced, ReproResult, Run
 from minifier.flow.folders import Asked
-from minifier.flow.premises import premises, reduce_from_premises
+from minifier.flow.starts import STARTS, Start, with_repro
 from minifier.process.progress import PhaseClock
-from minifier.reduction.check import FirstShown
+from minifier.reduction.check import Shown
 from minifier.reduction.summary import Summary
+from minifier.repro.emit.repro import Repro
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -47,122 +57,160 @@ def attempt(tmp_path):
     return Attempt(run, folder, case, Asked(Program(str(script))), error=NoRepro("the backend took it"))
 
 
-def changed(attempt):
-    return [(premise.replaces, premise.change(attempt.case)) for premise in premises(attempt)]
+@pytest.fixture
+def probed(monkeypatch):
+    """The Cases of the starts that were probed. `shows` of the list tells whether a Case shows the failure."""
+
+    class Probed(list):
+        shows = staticmethod(lambda _case: False)
+
+    cases = Probed()
+
+    def once(_attempt, case, _name):
+        cases.append(case)
+        holds = cases.shows(case)
+        return Shown(holds, {"total": 1, "same": int(holds), "pass": int(not holds)})
+
+    monkeypatch.setattr(module, "shown_once", once)
+    monkeypatch.setattr(module, "search_for", lambda _, case: SimpleNamespace(search=lambda: ReproResult(case)))
+    monkeypatch.setattr(module, "is_of_script", lambda _: False)
+    monkeypatch.setattr(module, "others", lambda _: ())
+    return cases
 
 
-def test_imports_come_before_torch_compile(attempt):
-    (_, effects), (_, every), (_, compiled) = changed(attempt)
+def test_imports_come_before_torch_compile(attempt, probed):
+    with_repro(attempt)
+    effects, every, compiled = probed
     assert effects.backend.ahead == ("import acme.plugin",)
     assert every.backend.ahead == ("import torch", "import acme.plugin", "import json")
     assert compiled == replace(attempt.case, through_dynamo=True)
 
 
-def test_the_aten_graph_comes_after_dynamos(attempt):
+def test_the_aten_graph_comes_after_dynamos(attempt, probed):
     save(replace(CASE, level=Level.AOT_FORWARD), attempt.folder.aten)
-    found = changed(attempt)
-    assert [replaces for replaces, _ in found] == [True, True, True, False]
-    assert [case.level for _, case in found] == [Level.DYNAMO] * 3 + [Level.AOT_FORWARD]
+    with_repro(attempt)
+    assert [case.level for case in probed] == [Level.DYNAMO] * 3 + [Level.AOT_FORWARD]
 
 
-def test_a_message_that_varies_comes_last_and_through_torch_compile(attempt):
-    *_, (replaces, case) = changed(attempt.failed(OtherMessage("another message")))
-    assert replaces and case.through_dynamo and case.failure.fingerprint.any_message
+def test_a_message_that_varies_comes_last_and_through_torch_compile(attempt, probed):
+    with_repro(replace(attempt, error=OtherMessage("another message")))
+    assert probed[-1].through_dynamo and probed[-1].failure.fingerprint.any_message
 
 
-def test_symbols_go_through_torch_compile_anyway(attempt):
+def test_symbols_go_through_torch_compile_anyway(attempt, probed):
     attempt = replace(attempt, case=replace(small_case(), level=Level.DYNAMO))
     assert goes_through_dynamo(attempt.case) and not goes_through_dynamo(CASE)
-    assert not any(case.through_dynamo for _, case in changed(attempt))
+    with_repro(attempt)
+    assert probed and not any(case.through_dynamo for case in probed)
 
 
-def test_an_aten_graph_is_not_compiled_as_a_function(attempt):
-    attempt = replace(attempt, case=replace(attempt.case, level=Level.AOT_FORWARD))
-    assert not any(case.through_dynamo for _, case in changed(attempt))
+def test_an_aten_graph_is_not_compiled_as_a_function(attempt, probed):
+    with_repro(replace(attempt, case=replace(attempt.case, level=Level.AOT_FORWARD)))
+    assert probed and not any(case.through_dynamo for case in probed)
 
 
-def succeeding(attempt):
-    return attempt.succeeded(Reduced(SUMMARY, attempt.case, attempt.case))
+def reduces(monkeypatch, error=None):
+    """Let each Case be reduced, or raise the error."""
+
+    def reduce_in_child(_attempt, case, out, _settings=None, *, doubtful=False):
+        if error is not None and error(case) is not None:
+            raise error(case)
+        save(case, RunFolder(out).minimal)
+        return Reduced(SUMMARY, case, case)
+
+    monkeypatch.setattr(module, "reduce_in_child", reduce_in_child)
 
 
-def shown_at(monkeypatch, *positions):
-    """Let probes show the failure at these positions of what is left; return the Cases that were probed."""
-    probed, left = [], list(positions)
-
-    def find(_attempt, cases, number):
-        probed.append(list(cases))
-        assert len(probed[-1]) == number
-        position = left.pop(0)
-        count = number if position < 0 else position + 1
-        return FirstShown(position, {"total": count, "pass": count - (position >= 0), "same": int(position >= 0)})
-
-    monkeypatch.setattr(module, "find_first_shown", find)
-    return probed
-
-
-def test_the_first_that_shows_the_failure_is_reduced_and_named(attempt, monkeypatch):
-    probed = shown_at(monkeypatch, 2)
-    monkeypatch.setattr(reduce_in_child, "reduce", succeeding)
-    after = reduce_from_premises(attempt)
-    assert len(probed) == 1 and [case.through_dynamo for case in probed[0]] == [False, False, True]
+def test_the_first_that_shows_the_failure_is_reduced_and_named(attempt, probed, monkeypatch):
+    probed.shows = lambda case: case.through_dynamo
+    reduces(monkeypatch)
+    after = with_repro(attempt)
+    assert [case.through_dynamo for case in probed] == [False, False, True]
     assert after.error is None and after.case.through_dynamo and load(after.folder.case).through_dynamo
-    assert len(after.fallbacks) == 1 and "torch.compile" in after.fallbacks[0]
+    assert after.fallbacks == ("torch.compile on the graph's function",)
     assert after.reduced.summary.probes == {"total": 8, "same": 4, "pass": 4}
 
 
-def test_the_next_is_probed_if_the_reduction_fails_after_all(attempt, monkeypatch):
-    def reduce(again):
-        if again.case.through_dynamo:
-            return succeeding(again)
-        return again.failed(NoRepro("not again"))
-
-    probed = shown_at(monkeypatch, 0, 1)
-    monkeypatch.setattr(reduce_in_child, "reduce", reduce)
-    after = reduce_from_premises(attempt)
-    assert [len(cases) for cases in probed] == [3, 2]
-    assert after.reduced is not None and after.case.through_dynamo and after.case.backend.ahead == ()
+def test_the_next_is_probed_if_the_reduction_fails_after_all(attempt, probed, monkeypatch):
+    probed.shows = lambda _: True
+    reduces(monkeypatch, lambda case: None if case.through_dynamo else NothingToReduce("it fails in eager too"))
+    after = with_repro(attempt)
+    assert len(probed) == 3 and after.case.through_dynamo and after.case.backend.ahead == ()
 
 
-def test_without_any_the_attempt_and_its_case_are_as_before(attempt, monkeypatch):
-    shown_at(monkeypatch, -1)
-    assert reduce_from_premises(attempt) == attempt
+def test_without_any_the_attempt_and_its_case_are_as_before(attempt, probed):
+    assert replace(with_repro(attempt), probes={}) == attempt
     assert load(attempt.folder.case) == attempt.case
 
 
-def test_an_error_of_the_tool_is_the_reason_for_trying_others(attempt, monkeypatch):
-    ui, error = Lines(), "Traceback (most recent call last):\nLookupError: a slip of the tool\n"
+def test_an_error_of_the_tool_leaves_the_case_as_captured(attempt, probed, monkeypatch):
+    ui = Lines()
     save(replace(CASE, level=Level.AOT_FORWARD), attempt.folder.aten)
-    shown_at(monkeypatch, -1)
-    reduce_from_premises(replace(attempt, error=None, run=Run(Settings(), PhaseClock(ui), errors=[error])))
+    reduces(monkeypatch, lambda _: LookupError("a slip of the tool"))
+    after = with_repro(replace(attempt, error=None, run=Run(Settings(), PhaseClock(ui))))
+    assert [case.level for case in probed] == [Level.AOT_FORWARD]
+    assert after.fallbacks == ("take the Case as captured",) and after.reduced.minimal == attempt.case
     assert "a slip of the tool" in ui.lines[0] and "None" not in "".join(ui.lines)
 
 
-def test_an_interrupt_leaves_the_case_as_captured(attempt, monkeypatch):
-    def interrupted(_attempt):
-        raise StoppedEarly("interrupted")
-
-    shown_at(monkeypatch, 2)
-    monkeypatch.setattr(reduce_in_child, "reduce", interrupted)
-    with pytest.raises(StoppedEarly):
-        reduce_from_premises(attempt)
+@pytest.mark.parametrize("error", [StoppedEarly, StoppedAtOnce, MachineFailed, ToolFailed, KeyboardInterrupt])
+def test_an_interrupt_leaves_the_case_as_captured(attempt, probed, monkeypatch, error):
+    probed.shows = lambda case: case.through_dynamo
+    reduces(monkeypatch, lambda _: error("in the middle of it"))
+    with contextlib.nullcontext() if error is ToolFailed else pytest.raises(error):
+        with_repro(attempt)
     assert load(attempt.folder.case) == attempt.case
 
 
-def test_calls_ahead_come_with_and_without_a_pause(attempt, monkeypatch):
+def test_no_start_is_begun_without_time(attempt, probed):
+    clock = Clock()
+    attempt = replace(attempt, run=Run(Settings(now=clock).for_run(20.0, clock()), PhaseClock(Lines())))
+    probed.shows = lambda _: clock.move(400)
+    with_repro(attempt)
+    assert len(probed) == 1
+
+
+@pytest.mark.parametrize("has_repro", [True, False])
+def test_a_later_start_stands_only_with_a_repro(attempt, probed, monkeypatch, has_repro):
+    """The first reduction stays otherwise, in the attempt and in its folder."""
+    first, later = Reduced(SUMMARY, attempt.case, attempt.case), replace(attempt.case, through_dynamo=True)
+    save(attempt.case, attempt.folder.minimal)
+
+    def change(attempt):
+        save(later, attempt.folder.minimal)
+        return replace(attempt, reduced=Reduced(SUMMARY, later, later))
+
+    found = ReproResult(later, Repro("pass\n", None) if has_repro else None)
+    monkeypatch.setattr(module, "search_for", lambda *_: SimpleNamespace(search=lambda: found))
+    monkeypatch.setattr(module, "STARTS", (Start("another", "always", lambda _: True, change),))
+    after = with_repro(replace(attempt, error=None, reduced=first, repro_result=ReproResult(attempt.case)))
+    assert after.fallbacks == (("another",) if has_repro else ()) and (after.repro is not None) is has_repro
+    assert after.reduced.minimal.through_dynamo is load(attempt.folder.minimal).through_dynamo is has_repro
+    assert {path.name for path in attempt.folder.path.iterdir()} == {"case", "minimal"}
+
+
+def test_each_start_has_a_name_of_its_own():
+    """A report lists them, and what is left out is left out by name."""
+    names = [start.name for start in STARTS if start.name]
+    assert len(names) == len({*names})
+
+
+def test_calls_ahead_come_with_and_without_a_pause(attempt, probed, monkeypatch):
     captured = SimpleNamespace(path=())
-    call = SimpleNamespace(
-        unsaved="", failing=SimpleNamespace(number=2, call=1), found=SimpleNamespace(graphs=None, captured=captured)
-    )
+    failing = SimpleNamespace(number=2, call=1, stage=None)
+    call = SimpleNamespace(unsaved="", failing=failing, found=SimpleNamespace(graphs=None, captured=captured))
     monkeypatch.setattr(module, "read_calls_ahead", lambda *_where: (object(),))
     monkeypatch.setattr(module, "with_calls_ahead", lambda case, _calls: replace(case, before=(Call(times=2),)))
+    monkeypatch.setattr(module, "is_only_live", lambda _: False)
     waited = replace(attempt.case, script=replace(attempt.case.script, waited=2.0))
-    attempt = replace(attempt, case=waited, call=call)
-    pauses = [[call.pause for call in case.before] for _, case in changed(attempt)]
+    with_repro(replace(attempt, case=waited, call=call))
+    pauses = [[call.pause for call in case.before] for case in probed]
     assert pauses[2:4] == [[0.0], [3.0]]
 
 
-def test_a_later_call_may_need_an_earlier_one_with_other_values(attempt):
+def test_a_later_call_may_need_an_earlier_one_with_other_values(attempt, probed):
     twice = replace(attempt.case, before=(Call(times=2),))
-    *_, inputs, parameters = [case for _, case in changed(replace(attempt, case=twice))]
+    with_repro(replace(attempt, case=twice))
+    *_, inputs, parameters = probed
     assert [case.before for case in (inputs, parameters)] == [(Call(ones=Ones.INPUTS),), (Call(ones=Ones.ALL),)]
     assert inputs.calls == 1 and inputs.has_other_inputs and goes_through_dynamo(inputs)

@@ -1,0 +1,593 @@
+"""The starts: what a reduction and a repro begin with, in the order in which they are tried.
+
+A start changes the Case, and reduces it where that is not done; then a repro of what is left is searched. The first
+repro that is verified ends the run. The first reduction is what the later starts build on; it is reported if no start
+leads to a repro.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from minifier.capturing.read_run import CapturedCallAhead, read_calls_ahead, with_calls_ahead
+from minifier.capturing.slicing import folders_imported_from, with_definitions
+from minifier.capturing.slicing.cases import import_lines
+from minifier.data.case import EAGER, Call, Case, Level, Ones
+from minifier.data.case.calls import called, paused
+from minifier.data.case.graph import is_of_transform
+from minifier.data.case.store import load, save
+from minifier.data.case.switches import of_script, others
+from minifier.data.case.symbolic_sizes import goes_through_dynamo
+from minifier.data.settings import Settings
+from minifier.errors import (
+    ExitCode,
+    MachineFailed,
+    MinifyError,
+    NoRepro,
+    NothingToReduce,
+    OtherMessage,
+    StoppedAtOnce,
+    StoppedEarly,
+    ToolFailed,
+)
+from minifier.flow.attempt import Attempt, Reduced
+from minifier.flow.keep_case import RECORDED, may_have_lost_inputs, with_inputs_recorded
+from minifier.flow.reduce_in_child import (
+    Variables,
+    add_probes,
+    is_only_live,
+    limited,
+    reduce_in_child,
+    reduce_with_live_backend,
+    shown_once,
+    take_as_captured,
+    tell_size,
+)
+from minifier.flow.repro_search import in_place_of, search_for
+from minifier.flow.whole_script import is_of_script, literals_of, reduce_script_instead
+from minifier.reduction.flakiness import longest_pause
+from minifier.reduction.passes.table import OF_VALUES
+from minifier.search import fewest
+
+_MIN_OPS = 6  # of a reduced graph; a smaller one is read all the same
+_MIN_PROPORTION = 0.5  # of its ops: so many parts of it fail with messages of their own
+_MAX_TRANSFORM_OPS = 4  # of a graph that is read nevertheless
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A start, for an attempt to which it `applies`.
+
+    `take` returns the attempt with another reduction, and perhaps with a repro of it already. It raises NoRepro, or
+    returns the attempt as it is, if the failure does not show in this way. `name` is what the report lists; "" for the
+    usual start. `when` says in words when it applies.
+    """
+
+    name: str
+    when: str
+    applies: Callable[[Attempt], bool]
+    take: Callable[[Attempt], Attempt]
+
+
+def with_repro(attempt: Attempt) -> Attempt:
+    """Return the attempt with the first verified repro that a start leads to; without one, with the reasons."""
+    for start in STARTS:
+        has_answer = attempt.repro_result is not None or attempt.error is not None
+        if attempt.repro is not None or (has_answer and not _has_time(attempt)):
+            break
+        if start.applies(attempt):
+            attempt = _after(start, attempt)
+    return attempt
+
+
+def _has_time(attempt: Attempt) -> bool:
+    return not attempt.run.interrupted.is_set() and attempt.run.settings.seconds_left > 0
+
+
+def _after(start: Start, attempt: Attempt) -> Attempt:
+    """Take the start. What it leads to stands for the attempt if it has a repro, or is the first reduction."""
+    run = attempt.run
+    if start.name and attempt.reduced is not None:
+        run.ui.say(f"{start.when}: going on to {start.name}")
+    with _minimal_of(attempt) as put_back:
+        again = run.after(functools.partial(_taken, start), attempt)
+        if again.reduced is attempt.reduced:
+            return again.took(start.name) if start.name and again.repro is not None else again
+        if attempt.reduced is None:
+            tell_size(again)
+        else:
+            if again.repro_result is attempt.repro_result:
+                again = run.after(_find_repro, again)
+            if again.repro is None:
+                return attempt
+        put_back.pop_all()
+    return again.took(start.name) if start.name else again
+
+
+def _taken(start: Start, attempt: Attempt) -> Attempt:
+    try:
+        return start.take(attempt)
+    except MinifyError as error:
+        if error.exit_code is not ExitCode.NO_REPRO:
+            raise
+        attempt.run.ui.say(f"no repro this way: {error}")
+        return attempt
+
+
+@contextmanager
+def _minimal_of(attempt: Attempt) -> Iterator[ExitStack]:
+    """Put the folder minimal/ back at the end, unless the callbacks of the yielded stack are popped."""
+    folder = attempt.folder
+    with ExitStack() as stack, ExitStack() as undo:
+        if attempt.reduced is not None:
+            before = stack.enter_context(folder.scratch("before"))
+            shutil.copytree(folder.minimal, before, dirs_exist_ok=True)
+            undo.callback(shutil.copytree, before, folder.minimal)
+            undo.callback(shutil.rmtree, folder.minimal)
+        yield undo
+
+
+def reduce(attempt: Attempt) -> Attempt:
+    """Reduce the attempt's Case; in place of a backward graph the forward graph that it belongs to, if that will do.
+
+    An error that another start may get around becomes the attempt's error: the graph does not show the failure again,
+    say. Raises NothingToReduce if the program fails without the backend, StoppedEarly, and all other errors.
+    """
+    if attempt.folder.has_forward:
+        again = attempt.run.after(_reduce_forward, attempt)
+        if again.reduced is not None:
+            return again
+    try:
+        reduced = reduce_in_child(attempt, attempt.case, attempt.folder.path)
+    except MinifyError as error:
+        if error.exit_code is not ExitCode.NO_REPRO:
+            raise
+        return replace(attempt, error=error)
+    return _with_any_message_if_held_up(replace(attempt, reduced=reduced, error=None))
+
+
+def _reduce_forward(attempt: Attempt) -> Attempt:
+    """Reduce the forward graph that the captured backward graph belongs to, with a backward pass.
+
+    A maintainer would rather read that module. The sizes are told of the graph that the backend failed on.
+    """
+    try:
+        reduced = _reduced(attempt, load(attempt.folder.forward))
+    except NoRepro as error:
+        attempt.run.ui.detail(f"the forward graph and its backward pass: {error}")
+        return attempt
+    summary = replace(reduced.summary, ops_before=len(attempt.case.graph.ops))
+    return replace(attempt, reduced=replace(reduced, summary=summary))
+
+
+def _reduced(
+    attempt: Attempt, case: Case, out: Path | None = None, settings: Settings | None = None, *, doubtful: bool = False
+) -> Reduced:
+    """Reduce another Case than the attempt's. Raises NoRepro for whatever lies in the Case or in the program."""
+    try:
+        return reduce_in_child(attempt, case, out or attempt.folder.path, settings, doubtful=doubtful)
+    except (StoppedEarly, MachineFailed, ToolFailed):
+        raise
+    except MinifyError as error:
+        raise NoRepro(str(error)) from None
+
+
+def _with_any_message_if_held_up(attempt: Attempt) -> Attempt:
+    """Reduce again without comparing whole messages, if many graphs smaller than the reduced graph raised the same type
+    of exception in the same function, each with its own message. Otherwise, and if that fails, the attempt stays.
+
+    The first interrupt is a failure like any other: what was reduced before stands.
+    """
+    summary = attempt.reduction.summary
+    near = sum(other.near for other in summary.others)
+    is_large = summary.ops_after >= _MIN_OPS and near >= _MIN_PROPORTION * summary.ops_after
+    if not is_large or summary.stopped_because or attempt.case.failure.fingerprint.any_message:
+        return attempt
+    attempt.run.ui.say("smaller graphs fail in the same function with other messages: trying again without the message")
+    try:
+        with _minimal_of(attempt) as put_back:
+            again = _from_case(attempt, _with_any_message(attempt.case))
+            put_back.pop_all()
+            return again.took("left the message out of the failure's identity")
+    except StoppedAtOnce:
+        raise
+    except (NoRepro, StoppedEarly):
+        return attempt
+
+
+def _from_case(attempt: Attempt, case: Case) -> Attempt:
+    """Reduce another Case. One of the same level takes the captured one's place."""
+    reduced = _reduced(attempt, case)
+    summary = replace(reduced.summary, probes=add_probes(reduced.summary.probes, attempt.probes))
+    if case.level is attempt.case.level:
+        save(case, attempt.folder.case)
+        attempt = replace(attempt, case=case)
+    return replace(attempt, reduced=replace(reduced, summary=summary), error=None)
+
+
+def _premise(name: str, when: str, applies: Callable[[Attempt], bool], change: Callable[[Attempt], Case]) -> Start:
+    """Build the start from another Case, for a graph that does not show its failure as it is: it lacks something.
+
+    The Case is probed once, with an import of the backend, and reduced if it shows the failure. `name` completes the
+    sentence "the failure shows with ...".
+    """
+
+    def take(attempt: Attempt) -> Attempt:
+        ui = attempt.run.ui
+        if not attempt.probes:
+            ui.say(attempt.reason)
+        ui.detail(f"starting point: {name}")
+        case = change(attempt)
+        shown = shown_once(attempt, case, name)
+        attempt = replace(attempt, probes=add_probes(attempt.probes, shown.probes))
+        if not shown.holds:
+            return attempt
+        ui.say(f"the failure shows with {name}: going on with that")
+        return _from_case(attempt, case)
+
+    return Start(name, when, lambda attempt: attempt.reduced is None and attempt.is_probed and applies(attempt), take)
+
+
+def _lacks(attempt: Attempt) -> bool:
+    """Whether the graph that was captured did not show the failure."""
+    return isinstance(attempt.error, NoRepro)
+
+
+def _is_dynamos(attempt: Attempt) -> bool:
+    return _lacks(attempt) and attempt.case.level is Level.DYNAMO
+
+
+def _is_called_bare(attempt: Attempt) -> bool:
+    return _is_dynamos(attempt) and not goes_through_dynamo(attempt.case)
+
+
+def _is_called_again(attempt: Attempt) -> bool:
+    return _is_dynamos(attempt) and attempt.case.calls > 1
+
+
+def _other_imports(attempt: Attempt) -> tuple[tuple[str, ...], ...]:
+    """Return the imports of the script that may have to precede the backend's: those whose names it never reads, and
+    all."""
+    if not _lacks(attempt) or attempt.asked is None or attempt.case.backend.ahead:
+        return ()
+    try:
+        effects, every = import_lines(attempt.asked.program.source())
+    except SyntaxError:
+        return ()
+    known = {*attempt.case.backend.imports, "import torch"}
+    return tuple(lines for lines in dict.fromkeys((effects, every)) if set(lines) - known)
+
+
+def _imports(place: int) -> Start:
+    def change(attempt: Attempt) -> Case:
+        case, lines = attempt.case, _other_imports(attempt)[place]
+        folders = folders_imported_from("\n".join(lines), case.script.path)
+        backend = replace(case.backend, ahead=lines, folders=tuple(dict.fromkeys((*case.backend.folders, *folders))))
+        return replace(case, backend=backend)
+
+    which = ("the script's imports whose names it never reads", "all imports of the script")[place]
+    return _premise(
+        f"{which}, ahead of the backend's",
+        "the script has other imports than the backend's",
+        lambda attempt: len(_other_imports(attempt)) > place,
+        change,
+    )
+
+
+def _calls_ahead(attempt: Attempt) -> tuple[CapturedCallAhead, ...]:
+    """Return the backend's calls ahead of the failing call; none if the Case has them already."""
+    call = attempt.call
+    if not _lacks(attempt) or call is None or attempt.case.others:
+        return ()
+    return read_calls_ahead(call.found.graphs, call.failing.number, call.failing.call)
+
+
+def _has_calls_ahead(attempt: Attempt) -> bool:
+    return bool(_calls_ahead(attempt))
+
+
+def _with_calls(attempt: Attempt) -> Case:
+    path = attempt.call.found.captured.path if attempt.call is not None else ()
+    case = with_calls_ahead(attempt.case, _calls_ahead(attempt))
+    return with_definitions(case, attempt.program.source(), literals_of(attempt.program, path))
+
+
+def _with_calls_and_pause(attempt: Attempt) -> Case:
+    """Let as much time pass before the failing call as in the script: a backend may compile in the background."""
+    case = _with_calls(attempt)
+    return paused(case, longest_pause(case)) if case.before else case
+
+
+def _other_values(ones: Ones) -> Callable[[Attempt], Case]:
+    """Make one earlier call, with other values: compiled code may keep those of the call that compiled it."""
+
+    def change(attempt: Attempt) -> Case:
+        case = called(attempt.case, 1)
+        return replace(case, before=(*case.before, Call(ones=ones)))
+
+    return change
+
+
+def _through_dynamo(case: Case) -> Case:
+    """Probe a graph of Dynamo's through torch.compile, which then calls the backend as in the script."""
+    return replace(case, through_dynamo=True) if case.level is Level.DYNAMO else case
+
+
+def _with_any_message(case: Case) -> Case:
+    fingerprint = replace(case.failure.fingerprint, any_message=True)
+    return replace(case, failure=replace(case.failure, fingerprint=fingerprint))
+
+
+def _varies(attempt: Attempt) -> bool:
+    return isinstance(attempt.error, OtherMessage) and not attempt.case.failure.fingerprint.any_message
+
+
+def _record_inputs(attempt: Attempt) -> Attempt:
+    attempt.run.ui.say("no failure, but the call may have changed its inputs: running the script again to keep them")
+    again = with_inputs_recorded(attempt)
+    return again if again.error is not None else reduce(again)
+
+
+def _find_repro(attempt: Attempt) -> Attempt:
+    return replace(attempt, repro_result=search_for(attempt, attempt.reduction.minimal).search())
+
+
+def _with_eager(attempt: Attempt) -> Attempt:
+    """Take eager for the backend: torch.compile itself fails, and a control runs uncompiled."""
+    backend, reduced = in_place_of(attempt.case.backend, EAGER), attempt.reduction
+    minimal = replace(reduced.minimal, backend=backend)
+    save(minimal, attempt.folder.minimal)
+    case = replace(attempt.case, backend=backend)
+    return replace(attempt, case=case, reduced=replace(reduced, minimal=minimal))
+
+
+def _is_shown_by_eager(attempt: Attempt) -> bool:
+    result = attempt.repro_result
+    return (
+        result is not None and result.in_control and result.case.level is Level.DYNAMO and not result.case.is_of_torch
+    )
+
+
+def _is_of_forward(attempt: Attempt) -> bool:
+    is_reduced = attempt.reduced is not None and attempt.reduced.source.level is Level.DYNAMO
+    return is_reduced and attempt.case.level is Level.AOT_BACKWARD
+
+
+def _backward(attempt: Attempt) -> Attempt:
+    return replace(attempt, reduced=_reduced(attempt, attempt.case))
+
+
+def _dropped_variables(attempt: Attempt) -> Variables:
+    """Return the variables that the script set and the reduced Case does not: what a backend reads when it is imported
+    shows in no fork of a process that has imported it."""
+    if attempt.reduced is None:
+        return ()
+    held = dict(attempt.reduced.minimal.state.environment)
+    return tuple(pair for pair in of_script(attempt.reduced.source.state.environment) if pair[0] not in held)
+
+
+def _with_variables_of_script(attempt: Attempt) -> Attempt:
+    reduced, dropped = attempt.reduction, _dropped_variables(attempt)
+
+    def case_with(pairs: Variables) -> Case:
+        state = reduced.minimal.state
+        state = replace(state, environment=tuple(sorted((*state.environment, *pairs))))
+        return replace(reduced.minimal, state=state)
+
+    def shows(pairs: Variables) -> bool:
+        return shown_once(attempt, case_with(pairs), "the variables that the script sets").holds
+
+    if not shows(dropped):
+        return attempt
+    kept = fewest(dropped, shows, len(dropped))
+    save(case_with(kept), attempt.folder.minimal)
+    needs = (*reduced.summary.needs, *(f"environment: {name}" for name, _ in kept))
+    summary = replace(reduced.summary, needs=needs)
+    return replace(attempt, reduced=replace(reduced, summary=summary, minimal=load(attempt.folder.minimal)))
+
+
+def _with_variables(attempt: Attempt) -> Attempt:
+    result = search_for(attempt, attempt.reduction.minimal).with_variables()
+    return replace(attempt, repro_result=result) if result is not None else attempt
+
+
+def _may_be_flaky(attempt: Attempt) -> bool:
+    return attempt.reduced is not None and attempt.repro_result is not None and attempt.repro_result.doubtful
+
+
+def _as_flaky(attempt: Attempt) -> Attempt:
+    """Measure the rate of a Case whose script ran to its end although all probes had failed."""
+    settings, reduced = attempt.run.settings, attempt.reduction
+    settings = replace(settings, budget=settings.flaky_seconds_for(attempt.case.script.seconds))
+    with attempt.folder.scratch("flaky") as place:
+        flaky = _reduced(attempt, reduced.minimal, place, settings, doubtful=True)
+        if flaky.minimal.rate >= 1.0:
+            return attempt
+        save(flaky.minimal, attempt.folder.minimal)
+    return replace(attempt, reduced=replace(reduced, minimal=load(attempt.folder.minimal)))
+
+
+def _has_simple_values(attempt: Attempt) -> bool:
+    """Whether a whole reduction has simplified sizes, dtypes or arguments."""
+    settings, reduced = attempt.run.settings, attempt.reduced
+    is_whole = reduced is not None and not reduced.summary.stopped_because
+    return is_whole and any(map(settings.wants, OF_VALUES))
+
+
+def _with_captured_values(attempt: Attempt) -> Attempt:
+    """Reduce the ops alone."""
+    settings, reduced, folder = attempt.run.settings, attempt.reduction, attempt.folder
+    rest = limited(settings, reduced.summary)
+    rest = replace(rest, skipped=(*settings.skipped, *OF_VALUES))
+    with folder.scratch("captured-values") as place:
+        shutil.copy(folder.journal, place)  # what is known of the ops
+        again = _reduced(attempt, reduced.source, place, rest)
+        save(again.minimal, folder.minimal)
+    return replace(attempt, reduced=replace(again, minimal=load(folder.minimal)))
+
+
+def _unless_interrupted(take: Callable[[Attempt], Attempt]) -> Callable[[Attempt], Attempt]:
+    """Let an interrupt end a start, and not the run: there is something to report."""
+
+    def guarded(attempt: Attempt) -> Attempt:
+        try:
+            return take(attempt)
+        except (KeyboardInterrupt, StoppedEarly):
+            attempt.run.interrupt("interrupted: the results are those from before")
+            return attempt
+
+    return guarded
+
+
+def _has_transforms(attempt: Attempt) -> bool:
+    """Whether the graph consists of what torch.func's transforms do, which the script says in a name."""
+    ops = attempt.reduced.minimal.graph.ops if attempt.reduced is not None else ()
+    return sum(map(is_of_transform, ops)) > _MAX_TRANSFORM_OPS
+
+
+def _short_script(attempt: Attempt) -> Attempt:
+    """Reduce the script, which is easier to read than its graph."""
+    try:
+        again = reduce_script_instead(attempt)
+    except NothingToReduce as error:
+        raise NoRepro(str(error)) from None
+    if again.repro is None:
+        raise NoRepro(again.reason)
+    return again
+
+
+def _script(attempt: Attempt) -> Attempt:
+    attempt.run.ui.say(f"no repro of the graph: {attempt.reason}")
+    if attempt.reduced is None:
+        attempt.run.ui.say("reducing the script itself instead")
+    return reduce_script_instead(attempt)
+
+
+STARTS = (
+    Start("", "ahead of all", lambda attempt: attempt.is_probed and attempt.error is None, reduce),
+    Start(
+        RECORDED,
+        "compiled code failed that may have changed its inputs unseen: the script runs again",
+        may_have_lost_inputs,
+        _record_inputs,
+    ),
+    _imports(0),
+    _imports(1),
+    _premise(
+        "the calls ahead of the failing one", "the backend got other graphs before", _has_calls_ahead, _with_calls
+    ),
+    _premise(
+        "those calls, and a pause before the failing one",
+        "the backend may compile in the background meanwhile",
+        _has_calls_ahead,
+        _with_calls_and_pause,
+    ),
+    _premise(
+        "torch.compile on the graph's function",
+        "the graph is one of Dynamo's",
+        _is_called_bare,
+        lambda attempt: _through_dynamo(attempt.case),
+    ),
+    _premise(
+        "torch.compile after the calls ahead of the failing one",
+        "the graph is one of Dynamo's, and the backend got other graphs before",
+        lambda attempt: _is_called_bare(attempt) and _has_calls_ahead(attempt),
+        lambda attempt: _through_dynamo(_with_calls(attempt)),
+    ),
+    _premise(
+        "an earlier call of the same code with other values of its inputs",
+        "a later call failed: compiled code may keep values of the call that compiled it",
+        _is_called_again,
+        _other_values(Ones.INPUTS),
+    ),
+    _premise(
+        "an earlier call of the same code with other values of its inputs and parameters",
+        "a later call failed: compiled code may keep parameters as well",
+        _is_called_again,
+        _other_values(Ones.ALL),
+    ),
+    _premise(
+        "the ATen graph that AOTAutograd made of Dynamo's",
+        "it was saved",
+        lambda attempt: attempt.folder.has_aten,
+        lambda attempt: load(attempt.folder.aten),
+    ),
+    _premise(
+        "any message from the same function that shares half of its words",
+        "the whole graph raised the same exception with another message",
+        _varies,
+        lambda attempt: _with_any_message(_through_dynamo(attempt.case)),
+    ),
+    Start(
+        "take the Case as captured",
+        "an error of this tool ended the reduction",
+        lambda attempt: attempt.is_probed and attempt.reduced is None and attempt.error is None,
+        take_as_captured,
+    ),
+    Start(
+        "reduce the script whose graph is made of transforms",
+        "the ops that are left are what transforms of torch.func do, and the script says it in a name",
+        lambda attempt: _has_transforms(attempt) and is_of_script(attempt) and _has_time(attempt),
+        _unless_interrupted(_short_script),
+    ),
+    Start(
+        "",
+        "the Case is reduced: a repro of it is searched",
+        lambda attempt: attempt.reduced is not None and attempt.repro_result is None,
+        _find_repro,
+    ),
+    Start(
+        "take the backend eager",
+        "the backend eager shows the failure too, which is one of torch.compile itself",
+        _is_shown_by_eager,
+        _with_eager,
+    ),
+    Start(
+        "reduce the backward graph itself",
+        "no script shows the failure of the forward graph",
+        _is_of_forward,
+        _backward,
+    ),
+    Start(
+        "set the variables that the script sets",
+        "no script shows the failure without variables that the script sets",
+        lambda attempt: bool(_dropped_variables(attempt)),
+        _with_variables_of_script,
+    ),
+    Start(
+        "set environment variables in the repro",
+        "no script shows the failure, and this process has other environment variables",
+        lambda attempt: attempt.reduced is not None and attempt.error is None and bool(others(os.environ)),
+        _with_variables,
+    ),
+    Start(
+        "take the failure for a flaky one",
+        "every probe failed, and the repro ran to its end",
+        _may_be_flaky,
+        _as_flaky,
+    ),
+    Start(
+        "keep sizes, dtypes and arguments as captured",
+        "no script shows the simplified Case",
+        _has_simple_values,
+        _with_captured_values,
+    ),
+    Start(
+        "reduce the script itself",
+        "there is no repro of the graph, and the script itself shows the failure",
+        lambda attempt: is_of_script(attempt) and not _has_transforms(attempt),
+        _unless_interrupted(_script),
+    ),
+    Start(
+        "reduce the graph in the script's own process",
+        "no other process shows a wrong result, whose ops are to have names",
+        is_only_live,
+        _unless_interrupted(reduce_with_live_backend),
+    ),
+)
