@@ -100,6 +100,8 @@ def _after(start: Start, attempt: Attempt) -> Attempt:
         if again.reduced is attempt.reduced:
             return again.took(start.name) if start.name and again.repro is not None else again
         if attempt.reduced is None:
+            if again.error is None and again.repro_result is None:
+                again = run.after(_with_any_message_if_held_up, again)
             tell_size(again)
         else:
             if again.repro_result is attempt.repro_result:
@@ -149,7 +151,7 @@ def reduce(attempt: Attempt) -> Attempt:
         if error.exit_code is not ExitCode.NO_REPRO:
             raise
         return replace(attempt, error=error)
-    return _with_any_message_if_held_up(replace(attempt, reduced=reduced, error=None))
+    return replace(attempt, reduced=reduced, error=None)
 
 
 def _reduce_forward(attempt: Attempt) -> Attempt:

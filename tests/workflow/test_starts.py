@@ -30,7 +30,7 @@ from minifier.flow.folders import Asked
 from minifier.flow.starts import STARTS, Start, with_repro
 from minifier.process.progress import PhaseClock
 from minifier.reduction.check import Shown
-from minifier.reduction.summary import Summary
+from minifier.reduction.summary import OtherFailure, Summary
 from minifier.repro.emit.repro import Repro
 
 pytestmark = pytest.mark.timeout(60)
@@ -129,6 +129,25 @@ def test_the_first_that_shows_the_failure_is_reduced_and_named(attempt, probed, 
     assert after.error is None and after.case.through_dynamo and load(after.folder.case).through_dynamo
     assert after.fallbacks == ("torch.compile on the graph's function",)
     assert after.reduced.summary.probes == {"total": 8, "same": 4, "pass": 4}
+
+
+def test_messages_that_vary_hold_up_the_reduction_of_a_start_no_more_than_that_of_the_captured_case(
+    attempt, probed, monkeypatch
+):
+    near = OtherFailure("RuntimeError", "another message", "", "compile", "exception", 1, 5, "others/1", near=True)
+    large = replace(SUMMARY, ops_after=9, others=(near,) * 5)
+    asked = []
+
+    def reduce_in_child(_attempt, case, out, _settings=None, *, doubtful=False):
+        asked.append((case.through_dynamo, case.failure.fingerprint.any_message))
+        save(case, RunFolder(out).minimal)
+        return Reduced(SUMMARY if asked[-1][1] else large, case, case)
+
+    probed.shows = lambda case: case.through_dynamo
+    monkeypatch.setattr(module, "reduce_in_child", reduce_in_child)
+    after = with_repro(attempt)
+    assert asked == [(True, False), (True, True)] and after.reduced.summary.ops_after == 1
+    assert len(after.fallbacks) == 2 and load(after.folder.minimal).failure.fingerprint.any_message
 
 
 def test_the_next_is_probed_if_the_reduction_fails_after_all(attempt, probed, monkeypatch):
