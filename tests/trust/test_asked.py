@@ -55,7 +55,7 @@ def test_a_case_that_was_edited_needs_one(project, case, canary):
     before = tree(case)
     refused = project.minify("reduce", "--out", project.out, case)
     assert refused.code == 2 and tree(case) == before and not canary.exists() and not project.out.exists()
-    assert "--trust" in refused.stderr and "definitions: " in refused.stderr
+    assert "--trust" in refused.stderr and str(case / "case.json") in refused.stderr
 
     done = project.minify("reduce", *BRIEFLY, "--trust", "--out", project.out, case)
     assert done.code == 3 and canary.exists()
@@ -110,10 +110,10 @@ def test_ones_own_repro_and_bundle_are_checked_at_once(project, tmp_path):
     with (project.out / "repro.py").open("a") as file:
         file.write("# changed\n")
     refused = project.minify("check", project.out)
-    assert refused.code == 128 and "script: repro.py" in refused.stderr
+    assert refused.code == 128 and str(project.out / "repro.py") in refused.stderr
     for command in (("test", "-o", "tests"), ("explain",)):
         refused = project.minify(command[0], project.out, *command[1:])
-        assert refused.code == 2 and "script: repro.py" in refused.stderr
+        assert refused.code == 2 and str(project.out / "repro.py") in refused.stderr
     assert project.minify("check", project.out / "repro.py").code == 1, "a script that the user names"
     assert project.minify("report", project.out).code == 0
     assert project.minify("check", project.out / "bundle.zip").code == 128, "a report vouches for nothing"
