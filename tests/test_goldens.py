@@ -32,7 +32,8 @@ from minifier.data.case import (
 from minifier.data.failure import ElementPair
 from minifier.flow.cli.console import Console
 from minifier.reduction.summary import OtherFailure
-from minifier.repro.emit.repro import Repro, Template, forms_for, write_repro
+from minifier.repro.emit.forms import Template, forms_for
+from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.report import sections
 from minifier.repro.report.history import Probed
 from minifier.repro.report.outcome import Outcome, Status
@@ -53,23 +54,17 @@ STATE = State(
 # Of which Case each template's golden is; then the variants, by their Case.
 TEMPLATES = {
     Template.COMPILE_FUNCTION: "exception",
-    Template.CALL_REPEATEDLY: "flaky at run time",
     Template.CALL_BACKEND: "exception",
     Template.RUN_BACKWARD: "backward of two results",
-    Template.COMPARE_RESULTS: "values",
-    Template.COMPARE_FRESH: "in place",
-    Template.COMPARE_INPUTS: "mutation",
-    Template.COMPARE_GRADIENTS: "gradient",
-    Template.COMPARE_STORAGES: "aliasing",
-    Template.KEEP_RESULT: "overwritten",
-    Template.EXPECT_EXCEPTION: "no exception",
-    Template.ASK_PREDICATE: "predicate",
+    Template.COMPARE: "values",
     Template.CALL_COMPILER: "ATen backward",
     Template.AUTOGRAD_FUNCTION: "ATen backward by a function",
 }
 VARIANTS = {
     **{name: CASES[name] for name in ("a small error", "random", "stride", "no gradient", "flaky", "hang")},
     **{name: CASES[name] for name in ("no more memory", "dynamic=True", "a size marked dynamic", "a second size")},
+    **{name: CASES[name] for name in ("in place", "mutation", "gradient", "aliasing", "overwritten", "no exception")},
+    **{name: CASES[name] for name in ("predicate", "flaky at run time")},
     "inputs after a second number": CASES["a second number, inputs after the call"],
     "state": replace(EXCEPTION, state=STATE),
     "calls ahead": replace(EXCEPTION, backend=ACME, before=(EARLIER, Call(times=2), EARLIER)),

@@ -31,7 +31,8 @@ from minifier.process.interpreters import replace_programs_folder
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
 from minifier.reduction.summary import ALIKE
-from minifier.repro.emit.repro import Repro, guard_seconds, write_repro
+from minifier.repro.emit.repro import Repro, write_repro
+from minifier.repro.emit.steps import guard_seconds
 from minifier.repro.report.failure_text import is_own_check
 from minifier.repro.source.reduce_script import ReducedScript
 from minifier.torch_side.torch_private import INDUCTOR, backend_error

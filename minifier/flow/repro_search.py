@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,8 +22,9 @@ from minifier.process.descendants import kill_orphans
 from minifier.process.interpreters import Interpreters
 from minifier.process.machine import cores
 from minifier.process.progress import SILENT, Phase, Progress, Ui
-from minifier.repro.emit.forms import CompilerArgument, Form, Template, Variant, forms_for, is_worth_trying
-from minifier.repro.emit.repro import Repro, guard_gibibytes, guard_seconds, write_repro
+from minifier.repro.emit.forms import CompilerArgument, Form, Template, Variant, forms_for
+from minifier.repro.emit.repro import Repro, write_repro
+from minifier.repro.emit.steps import guard_gibibytes, guard_seconds
 from minifier.repro.source.run_source import in_eager
 from minifier.repro.verify import RUNS, Conditions, Verification, verify
 from minifier.search import fewest
@@ -56,20 +58,18 @@ class ReproSearch:
         The scripts run with the environment variables of every shell, and those that a script says that it needs.
         """
         case = self.case
-        compares = case.failure.fingerprint.stage is Stage.COMPARE
         reasons: dict[str, None] = {}
         attempts: dict[str, list[str]] = {}
         differences: dict[str, str] = {}
         last: Verification | None = None
         tried: set[str] = set()
-        shown: list[tuple[Repro, Failure | None, bool]] = []
-        for template, variant in self.forms or forms_for(case):
+        in_control = False
+        forms = deque(self.forms or forms_for(case))
+        while forms:
+            template, variant = forms.popleft()
             if last is not None and not self.settings.seconds_left:
                 reasons["the time of the run is used up"] = None
                 break
-            before = [(r.variant, failure, of_eager) for r, failure, of_eager in shown if r.template is template]
-            if compares and not all(is_worth_trying(variant, *earlier) for earlier in before):
-                continue
             self.display.show(Progress(Phase.WRITING))
             written = self._written(template, variant)
             if isinstance(written, str):
@@ -91,8 +91,11 @@ class ReproSearch:
                 repro.write(self.out)
                 return ReproResult(case, repro, check)
             of_eager = check.control.failure if check.control is not None else None
-            shown.append((repro, of_eager or seen, of_eager is not None))
+            failure = of_eager or seen
+            if failure is not None and failure.fingerprint.kind is Kind.NON_FINITE and not variant.equal_nan:
+                forms.appendleft((template, replace(variant, equal_nan=True)))  # NaN of eager's, in any result
             if of_eager is not None:
+                in_control = in_control or same(case.failure.fingerprint, of_eager.fingerprint)
                 what = f"a failure with the backend eager too: {of_eager.sentence}"
             else:
                 what = seen.sentence if seen is not None else "no failure"
@@ -105,8 +108,6 @@ class ReproSearch:
             self.display.say("\n".join(filter(None, told)))
         doubtful = last is not None and _may_be_flaky(case, last)
         shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
-        sought = case.failure.fingerprint
-        in_control = any(of_eager and failure and same(sought, failure.fingerprint) for _, failure, of_eager in shown)
         return ReproResult(case, None, last, "; ".join([*reasons, *shown_by]), doubtful, in_control)
 
     @property

@@ -13,7 +13,8 @@ def test_the_public_function_is_called_and_the_script_runs(tmp_path):
     def work():
         from test_repro_source import case_of
 
-        from minifier.repro.emit.repro import Template, write_repro
+        from minifier.repro.emit.forms import Template
+        from minifier.repro.emit.repro import write_repro
 
         mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 128, 128, device="cpu")
         texts = []

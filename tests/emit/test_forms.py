@@ -10,18 +10,11 @@ from failing_cases import CASES, PREDICATE, differs
 
 from minifier.data.case import Symbolic, TensorInput
 from minifier.data.case.calls import called, size_of
-from minifier.data.failure import Aspect, Difference
+from minifier.data.failure import Aspect, Difference, ElementPair
 from minifier.errors import NoRepro
 from minifier.repro.emit.footer import needed_folder
-from minifier.repro.emit.forms import tolerance
-from minifier.repro.emit.repro import (
-    Template,
-    Variant,
-    forms_for,
-    is_worth_trying,
-    templates_for,
-    write_repro,
-)
+from minifier.repro.emit.forms import Template, Variant, forms_for, templates_for, tolerance
+from minifier.repro.emit.repro import write_repro
 from minifier.repro.emit.script_text import mark_names, predicate_source
 
 
@@ -59,34 +52,20 @@ def test_a_tolerance_lies_between_a_right_result_and_the_wrong_one(numbers, text
 )
 def test_tolerances_are_given_only_where_the_defaults_would_not_tell(numbers, explicit):
     case = replace(CASES["values"], failure=differs(Aspect.VALUES, **numbers))
-    template, variant = forms_for(case)[0]
-    assert (template, variant.tolerance) == (Template.COMPARE_RESULTS, explicit)
+    assert ("atol" in write_repro(case, *forms_for(case)[0]).text) is explicit
 
 
-def test_every_way_of_comparing_is_tried_once():
-    forms = forms_for(CASES["values"])
-    told = [(v.tolerance, v.equal_nan) for t, v in forms if t is Template.COMPARE_RESULTS]
-    assert sorted(told) == [(a, b) for a in (False, True) for b in (False, True)]
-    (template,) = templates_for(called(CASES["values"], 4))
-    assert template is Template.COMPARE_FRESH
+@pytest.mark.parametrize(("eager", "explicit"), [("1.5", False), ("-3e4", True)])
+def test_the_defaults_tolerate_more_in_larger_elements(eager, explicit):
+    elements = (ElementPair((0, 1), eager, eager, 9.0),)
+    case = replace(CASES["values"], failure=differs(Aspect.VALUES, error=0.02, eager_error=1e-8, elements=elements))
+    assert ("atol" in write_repro(case, *forms_for(case)[0]).text) is explicit
 
 
-NOT_FINITE, OFF = differs(Aspect.NON_FINITE), differs(Aspect.VALUES)
-
-
-@pytest.mark.parametrize(
-    ("shown", "of_eager", "worth"),
-    [
-        (None, False, Variant(tolerance=True)),
-        (NOT_FINITE, False, Variant(equal_nan=True)),
-        (NOT_FINITE, True, Variant(equal_nan=True)),
-        (OFF, True, Variant(symbolic=Symbolic.GIVEN)),
-    ],
-)
-def test_a_comparison_is_varied_by_what_it_has_shown(shown, of_eager, worth):
-    every = [Variant(tolerance=True), Variant(equal_nan=True), Variant(symbolic=Symbolic.GIVEN)]
-    found = [variant for variant in every if is_worth_trying(variant, Variant(), shown, of_eager)]
-    assert found == list(dict.fromkeys([worth, every[-1]]))
+def test_inputs_are_made_anew_first_where_the_graph_or_a_call_ahead_may_change_them():
+    for name, times, fresh in (("values", 1, [False, True]), ("in place", 1, [True, False]), ("values", 4, [True])):
+        case = CASES[name] if times == 1 else called(CASES[name], times)
+        assert [variant.fresh for _, variant in forms_for(case)] == fresh
 
 
 def test_what_was_set_in_the_environment_is_tried_last():
@@ -200,7 +179,8 @@ def test_no_backend_is_taken_for_the_templates_text(name):
 def test_several_results_that_may_share_memory():
     """With any of several inputs."""
     case = case_of("a: float32[6]\nb: float32[6]\nc = torch.sin(a)\nd = b.view(6)\nreturn c, d")
-    assert write_repro(case, Template.COMPARE_STORAGES).text.count("sharing(x, y, *") == 2
+    case = replace(case, failure=CASES["aliasing"].failure)
+    assert write_repro(case, Template.COMPARE).text.count("sharing(x, y, *") == 2
 
 
 def test_only_variables_are_marked_as_the_scripts():

@@ -9,8 +9,8 @@ from forked_script import run_forked
 from layers import sampled
 
 from minifier.data.case import BackendReference, BackendSource
-from minifier.repro.emit.forms import CompilerArgument
-from minifier.repro.emit.repro import Template, Variant, forms_for, write_repro
+from minifier.repro.emit.forms import CompilerArgument, Template, Variant, forms_for
+from minifier.repro.emit.repro import write_repro
 from minifier.repro.verify import Conditions, run_script
 
 EXAMPLES = str(Path(__file__).parents[1] / "cases")

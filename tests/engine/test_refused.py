@@ -12,7 +12,8 @@ from many_ops import fn
 from minifier.data.case import Drawn, Stored
 from minifier.data.case.store import load
 from minifier.repro.emit.footer import difference
-from minifier.repro.emit.repro import Template, write_repro
+from minifier.repro.emit.forms import Template
+from minifier.repro.emit.repro import write_repro
 
 
 @pytest.fixture(scope="session")

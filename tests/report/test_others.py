@@ -11,7 +11,8 @@ from minifier.data.case import Level
 from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
 from minifier.flow.controls import part_ahead_of_backend, run_controls
-from minifier.repro.emit.repro import forms_for, write_repro
+from minifier.repro.emit.forms import forms_for
+from minifier.repro.emit.repro import write_repro
 
 pytestmark = pytest.mark.timeout(120)
 

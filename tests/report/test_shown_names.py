@@ -52,7 +52,7 @@ def outcome(with_repro: bool):
     inputs = tuple(TensorInput(node.name, DIFFERENTIABLE, Drawn("randn")) for node in (first, second))
     case = replace(small_case(), graph=graph(first, second, *ops, output("out")), inputs=inputs, failure=failure)
     minimal = replace(case, graph=graph(first, tanh, output("tanh")), inputs=inputs[:1])
-    repro = write_repro(minimal, Template.COMPARE_GRADIENTS) if with_repro else None
+    repro = write_repro(minimal, Template.COMPARE) if with_repro else None
     given = finished(case, minimal, repro, verification=None)
     return summed_up(given, divergent=(("tanh", "it is off"), ("hidden_3", "it is off too")))
 

@@ -3,7 +3,8 @@
 import pytest
 from vocabulary import Bureau
 
-from minifier.repro.emit.repro import Template, write_repro
+from minifier.repro.emit.forms import Template
+from minifier.repro.emit.repro import write_repro
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -5,7 +5,8 @@ import pytest
 from layers import sampled
 from vocabulary import CASES, Bureau, in_child
 
-from minifier.repro.emit.repro import Template, write_repro
+from minifier.repro.emit.forms import Template
+from minifier.repro.emit.repro import write_repro
 
 pytestmark = [pytest.mark.timeout(200), pytest.mark.usefixtures("processes")]
 

@@ -19,7 +19,8 @@ from minifier.reduction.probe.children import ChildEnd
 from minifier.reduction.probe.prepared_case import PreparedCase
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.summary import Summary
-from minifier.repro.emit.repro import Repro, Template
+from minifier.repro.emit.forms import Template
+from minifier.repro.emit.repro import Repro
 from minifier.repro.verify import ScriptRun, Verification
 from minifier.torch_side.fx.tensors import StoredTensors
 

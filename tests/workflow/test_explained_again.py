@@ -14,7 +14,8 @@ from minifier.flow.attempt import Attempt, ReproResult, Run
 from minifier.process.progress import PhaseClock
 from minifier.reduction.explain import Explanation
 from minifier.reduction.summary import Summary
-from minifier.repro.emit.repro import Repro, Template
+from minifier.repro.emit.forms import Template
+from minifier.repro.emit.repro import Repro
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from minifier.data.case import Call, Case, ScalarInput, Symbolic
 from minifier.data.case.calls import called, shares_function
 from minifier.data.case.literals import literal
-from minifier.errors import NoRepro
-from minifier.repro.emit.forms import Form, Template
+from minifier.repro.emit.forms import Form, Subject, Template, makes_inputs, subject_of
 from minifier.repro.emit.graph_source import function_source
 from minifier.repro.emit.input_source import call_that_makes_symbols, call_with_other_inputs, tensor_source
 from minifier.repro.emit.naming import Names
+from minifier.repro.emit.script_text import under
+from minifier.repro.emit.steps import Step, compile_call, other_step
 
-_COPIES = (Template.COMPARE_FRESH, Template.COMPARE_INPUTS)  # whose earlier calls get inputs that share no memory
 _COPIED = "compiled(*map(copy.deepcopy, inputs()))"
 
 
@@ -26,17 +26,18 @@ class EarlierSource:
     """Source of the calls before the failing call, and the arguments of every torch.compile in the script.
 
     `bindings` are statements that create a backend for several calls of torch.compile. `functions` are definitions.
-    `statements` are calls; a number stands for so many calls as the template makes the failing one. `in_a_row` is the
-    number of the template's own calls, the failing one included.
+    `steps` are calls; a number stands for so many calls as the form makes the failing one. `in_a_row` is the number of
+    the form's own calls, the failing one included. `hoists`: several calls share one compiled function.
     """
 
     backend: str
     arguments: tuple[str, ...]
     bindings: tuple[str, ...]
     functions: tuple[str, ...]
-    statements: tuple[str | int, ...]
+    steps: tuple[Step | int, ...]
     imports: tuple[str, ...]
     in_a_row: int
+    hoists: bool
 
 
 @dataclass
@@ -50,20 +51,21 @@ class _Writer:
     functions: list[str] = field(default_factory=list)
     imports: list[str] = field(default_factory=list)
 
-    def statements(self, call: Call) -> Iterator[str | int]:
-        yield self._calls(call)
+    def steps(self, call: Call) -> Iterator[Step | int]:
+        text = self._text(call)
+        yield Step(text if call.times == 1 else under(f"for _ in range({call.times}):", [text])) if text else call.times
         if call.pause:
             self.imports.append("import time")
-            yield f"time.sleep({call.pause:g})"
+            yield other_step(f"time.sleep({call.pause:g})")
 
-    def _calls(self, call: Call) -> str | int:
+    def _text(self, call: Call) -> str:
         if call.graph is not None:
-            return _loop(call.times, self._other(call))
+            return self._other(call)
         if call.has_other_inputs:
-            return _loop(call.times, call_with_other_inputs(self.case, call, self.inputs))
+            return call_with_other_inputs(self.case, call, self.inputs)
         if self.repeat == _COPIED:
             self.imports.append("import copy")
-        return _loop(call.times, self.repeat) if self.repeat else call.times
+        return self.repeat
 
     def _other(self, call: Call) -> str:
         assert call.graph is not None, "a call of another graph"
@@ -84,19 +86,10 @@ class _Writer:
         name = unused("earlier", self.reserved, len(self.functions))
         names = Names(self.reserved)
         inputs = {node.name: names.for_input(earlier, node.name) for node in earlier.graph.placeholders}
-        source = function_source(earlier.graph, names, inputs, _refuse_module)
-        body = "\n".join(f"    {line}" for line in source.body)
-        self.functions += [*source.before, f"def {name}({', '.join(source.parameters)}):\n{body}"]
+        source = function_source(earlier.graph, names, inputs)
+        self.functions += [*source.before, under(f"def {name}({', '.join(source.parameters)}):", source.body)]
         self.imports += source.imports
-        return f"torch.compile({', '.join((name, f'backend={self.backend}', *self.arguments))})"
-
-
-def _loop(times: int, call: str) -> str:
-    return call if times == 1 else f"for _ in range({times}):\n    {call}"
-
-
-def _refuse_module(target: str) -> str:
-    raise NoRepro(f"a graph ahead of the failing one calls the module {target}")
+        return compile_call(name, self.backend, self.arguments)
 
 
 def unused(name: str, reserved: Collection[str], number: int = 0) -> str:
@@ -118,33 +111,36 @@ def earlier_source(
     `backend` is the backend's expression, and `arguments` are further arguments of torch.compile. `reserved` are the
     names of the script, `inputs` those of the inputs. Raises NoRepro if a call cannot be written.
     """
-    template, variant = form
+    fresh = makes_inputs(case, form)
     shared = [shares_function(case, call) for call in case.others]
     if any(shared):  # each size is compiled anew
         arguments = (*(text for text in arguments if not text.startswith("dynamic=")), "dynamic=False")
     has_more = not all(shared)  # calls of torch.compile
     name = unused("backend", reserved) if has_more and _makes_object(backend) else backend
-    repeat = _COPIED if template in _COPIES else ""
-    if template is Template.KEEP_RESULT:  # which makes two of the calls itself
+    repeat = _COPIED if fresh else ""
+    compares_calls = form[0] is Template.COMPARE and subject_of(case) is Subject.RESULTS_OF_CALLS
+    if compares_calls:  # the last two
         case, repeat = called(case, case.calls - 1), f"compiled({', '.join(inputs.values())})"
     writer = _Writer(case, name, arguments, reserved, inputs, repeat)
     in_a_row = 1 if repeat else case.calls_in_a_row
     before = case.before if in_a_row == 1 else case.before[:-1]
-    statements = [statement for call in before for statement in writer.statements(call)]
-    if variant.symbolic is Symbolic.AUTOMATIC and template is not Template.CALL_BACKEND:
+    steps = [step for call in before for step in writer.steps(call)]
+    if form[1].symbolic is Symbolic.AUTOMATIC and form[0] is not Template.CALL_BACKEND:
         ahead = itertools.takewhile(lambda call: call.graph is not None, before)
         first = sum(2 if call.pause else 1 for call in ahead)
-        statements.insert(first, call_that_makes_symbols(case, inputs))
-    if template in _COPIES and inputs:  # whose own calls need no names of inputs
+        steps.insert(first, Step(call_that_makes_symbols(case, inputs)))
+    if fresh and inputs:  # the form's own calls need no names of inputs
         named = re.compile(rf"compiled\(.*\b(?:{'|'.join(inputs.values())})\b")
-        place = next((i for i, each in enumerate(statements) if isinstance(each, str) and named.search(each)), None)
+        place = next((i for i, step in enumerate(steps) if isinstance(step, Step) and named.search(step.text)), None)
         if place is not None:
             names = ", ".join(inputs.values())
-            statements.insert(place, f"{names} = inputs()" if len(inputs) > 1 else f"({names},) = inputs()")
+            steps.insert(place, other_step(f"{names} = inputs()" if len(inputs) > 1 else f"({names},) = inputs()"))
     bindings = (f"{name} = {backend}",) if name != backend else ()
+    hoists = in_a_row > 1 or any(isinstance(step, int) or "compiled(" in step.text for step in steps)
     return EarlierSource(
-        name, arguments, bindings, tuple(writer.functions), tuple(statements), tuple(writer.imports), in_a_row
-    )
+        name, arguments, bindings, tuple(writer.functions), tuple(steps), tuple(writer.imports), in_a_row,
+        hoists or compares_calls,
+    )  # fmt: skip
 
 
 def _makes_object(expression: str) -> bool:

@@ -31,7 +31,7 @@ from minifier.data.torch_names import (
 )
 from minifier.errors import NoRepro
 from minifier.repro.emit.naming import Names
-from minifier.repro.emit.script_text import script_name
+from minifier.repro.emit.script_text import script_name, under
 
 _BINARY = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
@@ -58,10 +58,8 @@ class FunctionSource:
 
 
 class _GraphWriter:
-    def __init__(
-        self, graph: Graph, names: Names, inputs: dict[str, str], modules: Callable[[str], str], plain_aten: bool
-    ) -> None:
-        self.graph, self.names, self.modules, self.plain_aten = graph, names, modules, plain_aten
+    def __init__(self, graph: Graph, names: Names, inputs: dict[str, str], plain_aten: bool) -> None:
+        self.graph, self.names, self.plain_aten = graph, names, plain_aten
         self.name_of = dict(inputs)
         self.imports: dict[str, None] = {}
         self.before: list[str] = []
@@ -147,8 +145,8 @@ class _GraphWriter:
             return f"{self.value(args[0])}.{node.target}({self.arguments(args[1:], node.kwargs)})"
         if node.op == "call_method":
             return f"torch.Tensor.{node.target}({self.arguments(args, node.kwargs)})"
-        if node.op == "call_module":
-            return f"{self.modules(node.target)}({self.arguments(args, node.kwargs)})"
+        if node.op == "call_module":  # Dynamo makes none
+            raise NoRepro(f"the graph calls the module {node.target}, which cannot be written as source yet")
         if node.target == AUTOGRAD_FUNCTION:
             return f"{self.value(args[0])}.apply({self.arguments(args[2:], {})})"
         if node.target == REGION:
@@ -175,9 +173,8 @@ class _GraphWriter:
                 self.before.append(autograd_function(self.graph, users[0], name, self._method))
             return
         inner = self._inner(module.graph, unpacked=not needs_tuple(self.graph, node))
-        body = "\n".join(f"    {line}" for line in inner.body)
         decorator = "@torch.compiler.nested_compile_region\n" if any(user.target == REGION for user in users) else ""
-        self.before.append(f"{decorator}def {name}({', '.join(inner.parameters)}):\n{body}")
+        self.before.append(decorator + under(f"def {name}({', '.join(inner.parameters)}):", inner.body))
 
     def _short_name(self, target: str, is_class: bool) -> str:
         target = target.replace(".", "_")
@@ -188,34 +185,32 @@ class _GraphWriter:
 
     def _inner(self, graph: Graph, *, unpacked: bool) -> FunctionSource:
         names = Names(self.name_of.values())
-        inner = function_source(graph, names, {}, self.modules, plain_aten=self.plain_aten, unpacked=unpacked)
+        inner = function_source(graph, names, {}, plain_aten=self.plain_aten, unpacked=unpacked)
         self.before += inner.before
         self.imports.update(dict.fromkeys(inner.imports))
         return inner
 
-    def _method(self, graph: Graph) -> Method:
-        inner = self._inner(graph, unpacked=False)
-        return Method(inner.parameters, inner.body, inner.name_of)
+    def _method(self, graph: Graph) -> FunctionSource:
+        return self._inner(graph, unpacked=False)
 
 
 def function_source(
     graph: Graph,
     names: Names,
     inputs: dict[str, str],
-    modules: Callable[[str], str],
     *,
     plain_aten: bool = False,
     unpacked: bool = True,
 ) -> FunctionSource:
     """Return the graph's function.
 
-    `inputs` names placeholders that the caller has named already. `modules(target)` returns the name of a module that
-    the graph calls. `plain_aten` shortens `torch.ops.aten.tanh.default` to `torch.ops.aten.tanh`, for ATen graphs.
-    `unpacked` returns the value of a single-element tuple instead of the tuple.
+    `inputs` names placeholders that the caller has named already. `plain_aten` shortens `torch.ops.aten.tanh.default`
+    to `torch.ops.aten.tanh`, for ATen graphs. `unpacked` returns the value of a single-element tuple instead of the
+    tuple.
 
     Raises NoRepro if a node cannot be written as source.
     """
-    writer = _GraphWriter(graph, names, inputs, modules, plain_aten)
+    writer = _GraphWriter(graph, names, inputs, plain_aten)
     for node in graph.nodes:
         if node.op == "placeholder" and node.name not in inputs:
             writer.name_of[node.name] = names.for_value()
@@ -320,15 +315,6 @@ def needs_tuple(graph: Graph, get_attr: Node) -> bool:
     return any(graph.node(user).target == "operator.getitem" for op in ops for user in graph.users[op.name])
 
 
-@dataclass(frozen=True)
-class Method:
-    """A graph as a method: its parameters, its body lines including the `return`, the Python name of each node."""
-
-    parameters: list[str]
-    body: list[str]
-    name_of: dict[str, str]
-
-
 def _without_grad_mode(graph: Graph) -> Graph:
     """Drop the grad mode that torch sets around the body of an autograd function."""
     ops = graph.ops
@@ -342,7 +328,7 @@ def _with_output(graph: Graph, results: Any) -> Graph:
     return replace(graph, nodes=(*graph.nodes[:-1], replace(graph.output, args=(results,))))
 
 
-def autograd_function(graph: Graph, call: Node, name: str, method: Callable[[Graph], Method]) -> str:
+def autograd_function(graph: Graph, call: Node, name: str, method: Callable[[Graph], FunctionSource]) -> str:
     """Return the class of an autograd function. Raises NoRepro if the function saves anything but tensors."""
     forward, backward = (graph.modules[graph.node(ref.name).target].graph for ref in call.args[:2])
     assert forward is not None and backward is not None

@@ -12,7 +12,8 @@ _INPUT_LETTERS = "xyzuvpqrst"
 _VALUE_LETTERS = "abcdefghijklmno"
 TEMPLATE_NAMES = {
     "actual", "attempt", "compiled", "compiler", "copy", "error", "error_of", "expected", "f", "faulthandler", "fn",
-    "Function", "graph", "inputs", "resource", "sharing", "tangent", "tangents", "tensors", "torch",
+    "first", "Function", "graph", "inputs", "message", "resource", "second", "sharing", "tangent", "tangents",
+    "tensors", "torch",
 }  # fmt: skip
 
 

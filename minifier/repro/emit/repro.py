@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import inspect
 import keyword
-import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from minifier.capturing.slicing import definitions_left, names_bound
-from minifier.data.case import Case, Level, State, Symbolic, TensorInput
+from minifier.data.case import Case, Level, State, Symbolic
 from minifier.data.case.calls import as_function, attributes_as_inputs
-from minifier.data.case.graph import Module
 from minifier.data.case.inputs import drawn_storages
 from minifier.data.case.literals import imports_of, imports_of_config, literal, script_names, setting_statement
 from minifier.data.case.store import copy_atomically, write_atomically
-from minifier.data.case.switches import contexts, statements
-from minifier.data.failure import Kind
-from minifier.errors import NoRepro
-from minifier.repro.emit.earlier_source import EarlierSource, earlier_source
+from minifier.data.case.switches import statements
+from minifier.repro.emit.earlier_source import earlier_source
 from minifier.repro.emit.files_beside import VariablesSource, files_read, said_of_files, variables_source
 from minifier.repro.emit.footer import footer, operator_imports
-from minifier.repro.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
+from minifier.repro.emit.forms import Form, Template, Variant, makes_inputs
 from minifier.repro.emit.graph_source import FunctionSource, function_source, with_public_flex
 from minifier.repro.emit.input_source import TENSOR_FILE, input_lines, marks
 from minifier.repro.emit.naming import TEMPLATE_NAMES, Names
-from minifier.repro.emit.script_text import defined_names, mark_names, split_imports
-from minifier.repro.emit.template import Filling, Wrapping, fill, template_changes
-from minifier.torch_side.fx.arguments import resolve
-
-__all__ = ["Form", "Repro", "Template", "Variant", "forms_for", "is_worth_trying", "templates_for", "write_repro"]
-
-_MISS_PROBABILITY = 0.001  # chance that the script of a flaky failure ends without showing it
-_MAX_ATTEMPTS = 1000
-_MEMORY_LIMIT_GIB, _MIN_MEMORY_LIMIT_GIB = 4, 2  # for a script that exhausts memory; torch itself needs the minimum
-_MIN_TIMEOUT_SECONDS = 20  # a new interpreter needs several seconds to compile anything
+from minifier.repro.emit.script_text import (
+    blank_lines_above,
+    defined_names,
+    is_stdlib,
+    keep_script_names,
+    mark_names,
+    page,
+    sorted_imports,
+    split_imports,
+    under,
+)
+from minifier.repro.emit.steps import attempts_for, compile_call, wrapped
+from minifier.repro.emit.template import compiled_function, form_source, imports_of_template
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,78 +94,6 @@ def _logging(line: str) -> tuple[str, ...]:
     return ("logging.basicConfig()", f"logging.getLogger({literal(rest.partition(':')[0])}).setLevel(logging.DEBUG)")
 
 
-def _constructor(name: str, module: Module) -> str:
-    """Return a constructor call like `torch.nn.Linear(4, 8, bias=False)`.
-
-    Arguments come from the module's attributes of the same names. Raises NoRepro if a required argument has none.
-    """
-    kind: type = resolve(module.type)
-    arguments = []
-    for parameter in inspect.signature(kind).parameters.values():
-        key = parameter.name
-        if key in ("bias", "affine", "elementwise_affine"):
-            value = "bias" in module.parameters or ("weight" in module.parameters and key != "bias")
-        elif key in module.plain:
-            value = module.plain[key]
-        elif parameter.default is not parameter.empty or parameter.kind is parameter.VAR_KEYWORD:
-            continue
-        else:
-            raise NoRepro(f"the graph calls the module {name}, a {module.type}, whose constructor cannot be written")
-        if parameter.default is parameter.empty:
-            arguments.append(literal(value))
-        elif value != parameter.default:
-            arguments.append(f"{key}={literal(value)}")
-    path = module.type.replace(":", ".")
-    if getattr(resolve("torch.nn"), str(kind.__name__), None) is kind:
-        path = f"torch.nn.{kind.__name__}"
-    return f"{path}({', '.join(arguments)}){'' if module.training else '.eval()'}"
-
-
-def _attempts(rate: float) -> int:
-    """Return the number of attempts after which a failure of this rate is missed with _MISS_PROBABILITY."""
-    if rate >= 1:
-        return 1
-    return min(_MAX_ATTEMPTS, math.ceil(math.log(_MISS_PROBABILITY) / math.log1p(-max(rate, 1e-6))))
-
-
-def guard_seconds(case: Case) -> int:
-    """Return the time limit of a hanging script in seconds; 0 for any other failure."""
-    if case.failure.fingerprint.kind is not Kind.TIMEOUT:
-        return 0
-    return max(_MIN_TIMEOUT_SECONDS, math.ceil(case.patience))
-
-
-def guard_gibibytes(case: Case, memory: int | None = None) -> int:
-    """Return the memory limit in GiB of a script that exhausts memory; 0 for any other failure.
-
-    `memory` is the number of bytes that the script may use during verification.
-    """
-    on_device = case.failure.type.endswith("OutOfMemoryError")  # a process limit does not cover device memory
-    if case.failure.fingerprint.kind is not Kind.OUT_OF_MEMORY or on_device:
-        return 0
-    limit = _MEMORY_LIMIT_GIB
-    if memory is not None:
-        limit = max(_MIN_MEMORY_LIMIT_GIB, min(limit, math.ceil(memory / 2**30)))
-    return limit + math.floor(2 * _input_bytes(case) / 2**30)
-
-
-def _input_bytes(case: Case) -> int:
-    import torch
-
-    metas = [item.meta for item in case.inputs if isinstance(item, TensorInput)]
-    return sum(meta.elements * getattr(torch, meta.dtype).itemsize for meta in metas)
-
-
-def _wrapping(case: Case, template: Template, variant: Variant, memory: int | None, earlier: EarlierSource) -> Wrapping:
-    attempts, calls = _attempts(case.rate), earlier.in_a_row
-    if template is Template.CALL_REPEATEDLY and calls == 1:  # flaky at run time
-        attempts, calls = 1, attempts
-    limits = guard_seconds(case), guard_gibibytes(case, memory)
-    fingerprint = case.failure.fingerprint
-    waits = case.failure.type == "torch.AcceleratorError" and not fingerprint.stage.compiles
-    return Wrapping(earlier.statements, calls, attempts, variant.recompile, *limits, waits, fingerprint.exits_with_0)
-
-
 def _names(case: Case, script_names: Collection[str]) -> Names:
     """Return a name generator that avoids all names that the repro imports or defines."""
     functions = [node.target.partition(":")[2].partition(".")[0] for node in case.graph.ops if ":" in node.target]
@@ -190,65 +116,76 @@ def write_repro(
     """
     variant = variant or Variant(symbolic=case.symbolic)
     case = with_public_flex(as_function(attributes_as_inputs(case)))
-    definitions = definitions_left(case)
-    script_names = names_bound(definitions)
+    script_code = definitions_left(case)
+    script_names = names_bound(script_code)
     names = _names(case, script_names)
     inputs = {node.name: names.for_input(case, node.name) for node in case.graph.placeholders}
-    modules = {
-        key: f"module{i or ''}" for i, (key, module) in enumerate(case.graph.modules.items()) if not module.graph
-    }
-    source = function_source(case.graph, names, inputs, modules.__getitem__, plain_aten=case.level is not Level.DYNAMO)
-    changes = template_changes(case, template, variant, inputs, names)
-    storages = {storage: names.for_base() for storage in drawn_storages(case.inputs)}
-    input_imports, statements, stored = input_lines(case, {**inputs, **storages}, seeded=changes.draws)
-    if variant.symbolic is Symbolic.MARKED:
-        statements += marks(case, inputs)
-    settings = settings_source(case.state, script_names)
-    constructors = [f"{name} = {_constructor(target, case.graph.modules[target])}" for target, name in modules.items()]
-    arguments = backend_arguments(case, template, variant, script_names)
+    source = function_source(case.graph, names, inputs, plain_aten=case.level is not Level.DYNAMO)
+    arguments = _backend_arguments(case, template, variant, script_names)
     backend = mark_names(case.backend.expression, script_names)
     earlier = earlier_source(case, (template, variant), backend, arguments, script_names, inputs)
+    function = compiled_function(template)
+    compiled = compile_call(function, earlier.backend, earlier.arguments) if function else ""
+    head = []
+    if function and (earlier.hoists or (attempts_for(case.rate) > 1 and not variant.recompile)):
+        head, compiled = [f"compiled = {compiled}"], "compiled"
+    form = form_source(case, (template, variant), earlier, compiled, inputs, names)
+    steps, guards = wrapped(
+        case, form.steps, head, earlier.steps, earlier.in_a_row, recompile=variant.recompile, memory=memory
+    )
+    storages = {storage: names.for_base() for storage in drawn_storages(case.inputs)}
+    input_imports, statements, stored = input_lines(case, {**inputs, **storages}, seeded=form.draws)
+    if variant.symbolic is Symbolic.MARKED:
+        statements += marks(case, inputs)
+    definitions = [*earlier.functions, *source.before, under(f"def fn({', '.join(source.parameters)}):", source.body)]
+    if makes_inputs(case, (template, variant)):
+        definitions.append(_inputs_function(statements, source.parameters))
+        statements = []
+    imports_of_settings, settings, settings_of_script = _settings(case.state, script_names)
     logging = _logging(case.failure.message) if variant.logging else ()
     environment = variables_source(case.state) if variant.environment else VariablesSource()
     files = files_read(case.backend) if variant.files else {}
-    text = fill(
-        template.value,
-        Filling(
-            imports=(
-                *case.backend.imports,
-                *imports_of(case.backend.options),
-                *operator_imports(case),
-                *settings.imports,
-                *input_imports,
-                *source.imports,
-                *changes.imports,
-                *earlier.imports,
-                *environment.imports,
-                *(["import logging"] if logging else ()),
-            ),
-            first_imports=case.backend.ahead,
-            environment=environment.statements,
-            settings=(*logging, *settings.statements, *constructors),
-            settings_of_script=(*settings.of_script, *earlier.bindings),
-            before=(*earlier.functions, *source.before),
-            parameters=tuple(source.parameters),
-            body=tuple(source.body),
-            inputs=(*statements, *changes.inputs),
-            arguments=tuple(source.parameters) if changes.arguments is None else changes.arguments,
-            backend=earlier.backend,
-            backend_arguments=earlier.arguments,
-            contexts=contexts(case.state),
-            footer=(*footer(case, inputs, [name for name, _ in environment.elsewhere]), *said_of_files(files)),
-            replacements=changes.replacements,
-            definitions=changes.definitions,
-            wrapping=_wrapping(case, template, variant, memory, earlier),
-            script_definitions=split_imports(definitions),
-            script_names=frozenset(script_names & TEMPLATE_NAMES - {"torch", "faulthandler", "resource"}),
-        ),
-    )
+    own = split_imports(script_code)
+    imports = {
+        *imports_of_template(template), *case.backend.imports, *imports_of(case.backend.options),
+        *operator_imports(case), *imports_of_settings, *input_imports, *source.imports, *form.imports, *earlier.imports,
+        *environment.imports, *guards, *own.imports, *(["import logging"] if logging else ()),
+    }  # fmt: skip
+    stdlib = {"import os", *filter(is_stdlib, imports)} if environment.statements else set()
+    clashing = script_names & TEMPLATE_NAMES - {"torch", "faulthandler", "resource"}
+
+    def kept(texts: Sequence[str]) -> list[str]:
+        return [keep_script_names(text, clashing) for text in texts]
+
+    text = page([
+        (0, own.future),
+        (0, sorted_imports(stdlib)),
+        (1, environment.statements),
+        (1, [*case.backend.ahead, *sorted_imports(imports - stdlib - {*case.backend.ahead})]),
+        (1, [*logging, *settings]),
+        (blank_lines_above(own.source), [own.source] if own.source else []),
+        (2, kept([*settings_of_script, *earlier.bindings])),
+        *((2, kept([definition])) for definition in [*definitions, *form.definitions]),
+        (2, kept([*statements, *form.inputs, *steps])),
+        (1, [
+            f"# {line}".rstrip()
+            for line in (*footer(case, inputs, [name for name, _ in environment.elsewhere]), *said_of_files(files))
+        ]),
+    ])  # fmt: skip
     tensors = case.tensors if stored else None
     given = dict(environment.elsewhere)
     return Repro(text, template, tensors, variant, _variables(source), {**environment.files, **files}, given)
+
+
+def _inputs_function(statements: Sequence[str], names: Sequence[str]) -> str:
+    """Return a function that creates new inputs in each call. A single input is returned without an assignment."""
+    lines = list(statements)
+    assignment = f"{names[0]} = " if len(names) == 1 else "\n"
+    if lines and lines[-1].startswith(assignment):
+        lines[-1] = f"return [{lines[-1].removeprefix(assignment)}]"
+    else:
+        lines.append(f"return [{', '.join(names)}]")
+    return under("def inputs():", lines)
 
 
 def _variables(source: FunctionSource) -> dict[str, str]:
@@ -257,21 +194,11 @@ def _variables(source: FunctionSource) -> dict[str, str]:
     return {node: name for node, name in source.name_of.items() if name in words and not keyword.iskeyword(name)}
 
 
-@dataclass(frozen=True, slots=True)
-class StateSource:
-    """Statements that set configuration, default dtype and switches, and their imports.
+def _settings(state: State, marked: Collection[str]) -> tuple[list[str], list[str], list[str]]:
+    """Return (imports, statements, statements that need the script's own definitions) that make the state.
 
-    `of_script` are the statements that need the script's own definitions.
+    Names in `marked` are marked as the user's.
     """
-
-    imports: tuple[str, ...]
-    statements: tuple[str, ...]
-    of_script: tuple[str, ...]
-
-
-def settings_source(state: State, marked: Collection[str] = ()) -> StateSource:
-    """Return the statements that make the state. Names in `marked` are marked as the user's."""
-    imports = dict.fromkeys(imports_of_config(state.config))
     lines: list[str] = []
     of_script: list[str] = []
     for module, key, value in state.config:
@@ -281,11 +208,11 @@ def settings_source(state: State, marked: Collection[str] = ()) -> StateSource:
             lines.append(setting_statement((module, key, value)))
     if state.default_dtype != "float32":
         lines.append(f"torch.set_default_dtype(torch.{state.default_dtype})")
-    return StateSource(tuple(imports), (*lines, *statements(state)), tuple(of_script))
+    return [*imports_of_config(state.config)], [*lines, *statements(state)], of_script
 
 
-def backend_arguments(
-    case: Case, template: Template, variant: Variant, script_names: Collection[str] = ()
+def _backend_arguments(
+    case: Case, template: Template, variant: Variant, script_names: Collection[str]
 ) -> tuple[str, ...]:
     """Return further keyword arguments of torch.compile, or of a backend that the template calls directly.
 

@@ -9,6 +9,7 @@ from minifier.data.case.graph import Graph
 from minifier.errors import NoRepro
 from minifier.repro.emit.input_source import tangent_source
 from minifier.repro.emit.naming import Names
+from minifier.repro.emit.steps import FormSource, Step, other_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +51,15 @@ def _differentiable(case: Case) -> list[tuple[int, ReturnValue]]:
     return results
 
 
-def backward_pass(case: Case, names: Names) -> dict[str, str]:
-    """Return replacements for the template of a backward pass: `y, _ = ...` and `y.backward(...)`."""
+def backward_pass(case: Case, names: Names) -> tuple[str, str]:
+    """Return the names of the results, `y, _`, and the statement that runs their backward pass."""
     result_names = {i: names.for_result() for i, _ in _differentiable(case)}
     targets = ", ".join(result_names.get(i, "_") for i in range(len(results_of(case.graph))))
     results = list(result_names.values())
     tangents = [f"torch.randn_like({name})" for name in results]
     if len(results) == 1:
-        backward = f"{results[0]}.backward({tangents[0]})"
-    else:
-        backward = f"torch.autograd.backward([{', '.join(results)}], [{', '.join(tangents)}])"
-    return {"y =": f"{targets} =", "y.backward(torch.randn_like(y))": backward}
+        return targets, f"{results[0]}.backward({tangents[0]})"
+    return targets, f"torch.autograd.backward([{', '.join(results)}], [{', '.join(tangents)}])"
 
 
 def _ancestors(graph: Graph, results: list[str]) -> set[str]:
@@ -72,21 +71,11 @@ def _ancestors(graph: Graph, results: list[str]) -> set[str]:
     return ancestors
 
 
-@dataclass(frozen=True, slots=True)
-class Gradients:
-    """Source texts for `torch.autograd.grad(fn(x)[:2], [x, w], tangents)`.
+def gradients(case: Case, names: dict[str, str]) -> tuple[str, str]:
+    """Return the statement that makes the tangents, and what follows the call in `torch.autograd.grad(fn(x), x, y)`.
 
-    `index` is `[:2]`, `inputs` is `[x, w]`. `tangents` is a name, `assignment` the statement that assigns this name.
+    Raises NoRepro if there are no gradients.
     """
-
-    index: str
-    inputs: str
-    tangents: str
-    assignment: str
-
-
-def gradients(case: Case, names: dict[str, str]) -> Gradients:
-    """Return the texts for the template that compares gradients. Raises NoRepro if there are no gradients."""
     results = _differentiable(case)
     ancestors = _ancestors(case.graph, [result.ref for _, result in results])
     inputs = [
@@ -107,29 +96,14 @@ def gradients(case: Case, names: dict[str, str]) -> Gradients:
     else:
         raise NoRepro("results with and without gradients alternate, which cannot be written as a script yet")
     inputs_text = inputs[0] if len(inputs) == 1 else f"[{', '.join(inputs)}]"
-    if len(tangents) == 1:
-        return Gradients(index, inputs_text, "tangent", f"tangent = {tangents[0]}")
-    return Gradients(index, inputs_text, "tangents", f"tangents = [{', '.join(tangents)}]")
+    name, text = ("tangent", tangents[0]) if len(tangents) == 1 else ("tangents", f"[{', '.join(tangents)}]")
+    return f"{name} = {text}", f"{index}, {inputs_text}, {name}"
 
 
-@dataclass(frozen=True, slots=True)
-class BackwardFunction:
-    """A torch.autograd.Function whose backward pass is the graph's function.
+def backward_function(case: Case, inputs: dict[str, str], names: Names, compiled: str) -> FormSource:
+    """Wrap an ATen graph of a backward pass in a torch.autograd.Function, whose `apply` is `compiled`.
 
-    The graph lacks the forward inputs whose gradients it computes. `stand_ins` are statements that create tensors for
-    these inputs. `arguments`, `result` and `tangent` are names.
-    """
-
-    source: str
-    stand_ins: tuple[str, ...]
-    arguments: tuple[str, ...]
-    result: str
-    tangent: str
-
-
-def backward_function(case: Case, inputs: dict[str, str], names: Names) -> BackwardFunction:
-    """Wrap an ATen graph of a backward pass.
-
+    The graph lacks the forward inputs whose gradients it computes: the script has tensors that stand in for them.
     Raises NoRepro if an input or result is no tensor, a result is not floating, or no input is floating.
     """
     tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
@@ -143,10 +117,10 @@ def backward_function(case: Case, inputs: dict[str, str], names: Names) -> Backw
     saved = [inputs[item.name] for item in tensors if item is not tangent]
     stand_ins = [names.for_result() for _ in metas]
     default = case.state.default_dtype
-    assignments = [
+    assignments = tuple(
         f"{name} = {tangent_source(meta, default).removesuffix(')')}, requires_grad=True)"
         for name, meta in zip(stand_ins, metas, strict=True)
-    ]
+    )
     lines = [
         "class Function(torch.autograd.Function):",
         "    @staticmethod",
@@ -161,9 +135,12 @@ def backward_function(case: Case, inputs: dict[str, str], names: Names) -> Backw
     ]
     if not saved:
         lines = [line for line in lines if "save" not in line]
-    arguments = (*stand_ins, *saved)
-    source = "\n".join(lines)
-    return BackwardFunction(source, tuple(assignments), arguments, names.for_result(), inputs[tangent.name])
+    result = names.for_result()
+    steps = (
+        Step(f"{result} = {compiled}({', '.join([*stand_ins, *saved])})"),
+        other_step(f"{result}.backward({inputs[tangent.name]})"),
+    )
+    return FormSource(steps, ("\n".join(lines),), assignments)
 
 
 def _call(case: Case, inputs: dict[str, str], results: int) -> str:

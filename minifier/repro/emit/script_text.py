@@ -96,26 +96,20 @@ class Predicate:
 
 def predicate_source(text: str) -> Predicate:
     """Split the file, without its docstring and its `if __name__ == ...` block."""
-    tree = ast.parse(text)
     imports, statements, names = [], [], []
-    for number, node in enumerate(tree.body):
-        source = ast.get_source_segment(text, node) or ast.unparse(node)
+    for number, (node, source) in enumerate(statements_of(text)):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             if isinstance(node, ast.Import) or node.module != "__future__":
                 imports += single_imports(source)
             names += [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
-            continue
-        if number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            continue
-        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
-            continue
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            decorators = [f"@{ast.unparse(decorator)}" for decorator in node.decorator_list]
-            source = "\n".join([*decorators, source])
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            statements.append(source)
             names.append(node.name)
-        else:
+        elif number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue  # the docstring
+        elif not (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)):
+            statements.append(source)
             names += [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-        statements.append(source)
     return Predicate(tuple(imports), tuple(statements), tuple(names))
 
 
@@ -135,15 +129,11 @@ def defined_names(text: str) -> tuple[str, ...]:
 
 def statements_of(text: str) -> list[tuple[ast.stmt, str]]:
     """Return the top-level statements of the text, each with its source lines, decorators included."""
-    lines = text.split("\n")
-    return [
-        (node, "\n".join(lines[min([node.lineno, *_decorated(node)]) - 1 : node.end_lineno]))
-        for node in ast.parse(text).body
-    ]
-
-
-def _decorated(node: ast.stmt) -> list[int]:
-    return [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
+    lines, statements = text.split("\n"), []
+    for node in ast.parse(text).body:
+        first = min(each.lineno for each in (node, *getattr(node, "decorator_list", ())))
+        statements.append((node, "\n".join(lines[first - 1 : node.end_lineno])))
+    return statements
 
 
 def replaced_at_once(text: str, new_texts: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ from minifier.process.interpreters import Interpreter, Interpreters, clean_envir
 from minifier.process.machine import MemoryWatch, free_memory, limit_data
 from minifier.process.progress import SILENT, Phase, Progress, Ui
 from minifier.repro.emit.files_beside import files_beside
-from minifier.repro.emit.template import THE_END
+from minifier.repro.emit.steps import THE_END
 from minifier.torch_side.torch_private import inductor_headers, link_libraries
 
 RUNS = 3

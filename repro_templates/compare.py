@@ -2,7 +2,7 @@ import torch
 
 
 def fn(x):
-    return x.view(-1)
+    return torch.tanh(x)
 
 
 def sharing(*tensors):
@@ -11,7 +11,15 @@ def sharing(*tensors):
     return [storages.index(storage) for storage in storages]
 
 
+def error_of(f, *inputs):
+    try:
+        f(*inputs)
+    except Exception as error:
+        return error
+
+
+torch.manual_seed(0)
 x = torch.randn(2, 3)
 expected = fn(x)
 actual = torch.compile(fn, backend="eager")(x)
-assert sharing(x, actual) == sharing(x, expected), "the results do not share memory as in eager"
+torch.testing.assert_close(actual, expected)

@@ -9,7 +9,7 @@ def fn(x):
 torch.manual_seed(0)
 x = torch.randn(2, 3)
 compiled = torch.compile(fn, backend="faulty_flaky", options={"probability": 0.6, "stage": "run"})
-for _ in range(8):
+for attempt in range(8):
     compiled(x)
 
 # minifier_backends.errors.TransientError: compile server did not answer while lowering tanh

@@ -14,9 +14,9 @@ def sharing(*tensors):
 
 torch.manual_seed(0)
 x = torch.randn(2, 3)
-expected = fn(x)
-actual = torch.compile(fn, backend="faulty_stride", options={"op": "view"})(x)
-assert sharing(x, actual) == sharing(x, expected), "the results do not share memory as in eager"
+expected = sharing(x, fn(x))
+actual = sharing(x, torch.compile(fn, backend="faulty_stride", options={"op": "view"})(x))
+assert actual == expected, "the results do not share memory as in eager"
 
 # wrong-result: output 0 does not share memory with the input x, in eager it does
 # torch TORCH, Python PYTHON, Linux MACHINE
