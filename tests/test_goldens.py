@@ -1,4 +1,4 @@
-"""One repro of each form, and a report and a last block of each kind of failure, as files in goldens/.
+"""Repros, each form among them, and a report and a last block of each kind of failure, as files in goldens/.
 
 `pytest --update-goldens tests/test_goldens.py` writes them anew; the change is read in the diff.
 """
@@ -32,7 +32,7 @@ from minifier.data.case import (
 from minifier.data.failure import ElementPair
 from minifier.flow.cli.console import Console
 from minifier.reduction.summary import OtherFailure
-from minifier.repro.emit.forms import Template, forms_for
+from minifier.repro.emit.forms import forms_for
 from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.report import sections
 from minifier.repro.report.history import Probed
@@ -51,20 +51,11 @@ STATE = State(
     config=(("torch._dynamo.config", "cache_size_limit", 3),),
     environment=(("TORCHINDUCTOR_FREEZING", "1"),),
 )
-# Of which Case each template's golden is; then the variants, by their Case.
-TEMPLATES = {
-    Template.COMPILE_FUNCTION: "exception",
-    Template.CALL_BACKEND: "exception",
-    Template.RUN_BACKWARD: "backward of two results",
-    Template.COMPARE: "values",
-    Template.CALL_COMPILER: "ATen backward",
-    Template.AUTOGRAD_FUNCTION: "ATen backward by a function",
-}
-VARIANTS = {
+REPROS = {
     **{name: CASES[name] for name in ("a small error", "random", "stride", "no gradient", "flaky", "hang")},
     **{name: CASES[name] for name in ("no more memory", "dynamic=True", "a size marked dynamic", "a second size")},
     **{name: CASES[name] for name in ("in place", "mutation", "gradient", "aliasing", "overwritten", "no exception")},
-    **{name: CASES[name] for name in ("predicate", "flaky at run time")},
+    **{name: CASES[name] for name in ("predicate", "flaky at run time", "backward of two results", "ATen backward")},
     "inputs after a second number": CASES["a second number, inputs after the call"],
     "state": replace(EXCEPTION, state=STATE),
     "calls ahead": replace(EXCEPTION, backend=ACME, before=(EARLIER, Call(times=2), EARLIER)),
@@ -90,16 +81,9 @@ def without_versions(text: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("template", Template)
-def test_each_template(golden, template):
-    case = CASES[TEMPLATES[template]]
-    form = next(form for form in forms_for(case) if form[0] is template)
-    golden(f"repros/{template.value}.py", without_versions(write_repro(case, *form).text))
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_each_variant(golden, name):
-    case = VARIANTS[name]
+@pytest.mark.parametrize("name", REPROS)
+def test_each_repro(golden, name):
+    case = REPROS[name]
     form = forms_for(case)[len(forms_for(case)) // 2 if case.state.environment else 0]
     golden(f"repros/{name.replace(' ', '_').replace('=', '_')}.py", without_versions(write_repro(case, *form).text))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -63,10 +62,10 @@ class ReproSearch:
         differences: dict[str, str] = {}
         last: Verification | None = None
         tried: set[str] = set()
-        in_control = False
-        forms = deque(self.forms or forms_for(case))
+        in_control = False  # whether the backend eager showed the failure
+        forms = [*(self.forms or forms_for(case))]
         while forms:
-            template, variant = forms.popleft()
+            template, variant = forms.pop(0)
             if last is not None and not self.settings.seconds_left:
                 reasons["the time of the run is used up"] = None
                 break
@@ -91,9 +90,8 @@ class ReproSearch:
                 repro.write(self.out)
                 return ReproResult(case, repro, check)
             of_eager = check.control.failure if check.control is not None else None
-            failure = of_eager or seen
-            if failure is not None and failure.fingerprint.kind is Kind.NON_FINITE and not variant.equal_nan:
-                forms.appendleft((template, replace(variant, equal_nan=True)))  # NaN of eager's, in any result
+            if (shown := of_eager or seen) and shown.fingerprint.kind is Kind.NON_FINITE and not variant.equal_nan:
+                forms.insert(0, (template, replace(variant, equal_nan=True)))  # NaN of eager's, in any result
             if of_eager is not None:
                 in_control = in_control or same(case.failure.fingerprint, of_eager.fingerprint)
                 what = f"a failure with the backend eager too: {of_eager.sentence}"

@@ -6,14 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from case_samples import call, graph, meta, output, placeholder
 from failing_cases import CASES
 from warm_command import warm_python
 
 from minifier.capturing.script import AOT_INDUCTOR
-from minifier.data.case import BackendReference, BackendSource, Ref, TensorInput
+from minifier.data.case import BackendReference, BackendSource
 from minifier.data.templates import template_source
-from minifier.repro.emit.forms import Template, forms_for
+from minifier.repro.emit.forms import CompilerArgument, Template, Variant
 from minifier.repro.emit.repro import write_repro
 
 FOLDER = Path(__file__).resolve().parents[2] / "repro_templates"
@@ -36,22 +35,12 @@ def test_each_form_has_a_template_that_imports_torch_alone_and_is_in_the_package
         assert template_source(script.stem) == script.read_text()
 
 
-def aten_tanh():
-    """The ATen graph of a tanh, whose compiled code fails when it runs."""
-    case = CASES["ATen backward"]
-    (item, _) = case.inputs
-    node = call("tanh", "torch.ops.aten.tanh.default", Ref("x"), value=meta(2, 3))
-    failure = CASES["flaky at run time"].failure
-    nodes = graph(placeholder("x", meta(2, 3)), node, output("tanh"))
-    return replace(case, graph=nodes, inputs=(TensorInput("x", item.meta, item.source),), failure=failure)
-
-
 SHOWN = {
     Template.COMPILE_FUNCTION: CASES["exception"],
     Template.CALL_BACKEND: CASES["exception"],
     Template.RUN_BACKWARD: CASES["backward"],
     Template.COMPARE: CASES["values"],
-    Template.CALL_COMPILER: aten_tanh(),
+    Template.CALL_COMPILER: CASES["ATen backward"],
     Template.AUTOGRAD_FUNCTION: CASES["ATen backward by a function"],
 }
 
@@ -64,12 +53,9 @@ def statements(text):
 def test_a_template_is_the_repro_of_its_own_values(template):
     name = "aot_eager_default_partitioner" if template is Template.CALL_COMPILER else "eager"
     case = replace(SHOWN[template], backend=BackendReference(name, BackendSource.REGISTERED, f'"{name}"'))
-    form = next(form for form in reversed(forms_for(case)) if form[0] is template)
-    variant = replace(form[1], fresh=False)
+    variant = Variant(compiler=CompilerArgument.FORWARD)
     written = statements(write_repro(case, template, variant).text)
     shown = statements(template_source(template.value))
     helpers = {each for each in shown if each.startswith("def ") and each not in written}
-    assert [each for each in written if template is Template.COMPARE or "manual_seed" not in each] == [
-        each for each in shown if each not in helpers
-    ]
+    assert written == [each for each in shown if each not in helpers]
     assert (len(helpers) > 0) is (template is Template.COMPARE)

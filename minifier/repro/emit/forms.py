@@ -30,6 +30,11 @@ class Template(str, Enum):
         """Whether the script calls the backend directly, so that a traceback does not show the stage."""
         return self in HIDES_STAGE
 
+    @property
+    def compiled(self) -> str:
+        """What the script hands to torch.compile; empty if it calls the backend itself."""
+        return "" if self.hides_stage else "Function.apply" if self is Template.AUTOGRAD_FUNCTION else "fn"
+
 
 HIDES_STAGE = (Template.CALL_BACKEND, Template.CALL_COMPILER)
 

@@ -15,7 +15,7 @@ from minifier.data.case.inputs import drawn_storages
 from minifier.data.case.literals import imports_of, imports_of_config, literal, script_names, setting_statement
 from minifier.data.case.store import copy_atomically, write_atomically
 from minifier.data.case.switches import statements
-from minifier.repro.emit.earlier_source import earlier_source
+from minifier.repro.emit.call_source import call_source
 from minifier.repro.emit.files_beside import VariablesSource, files_read, said_of_files, variables_source
 from minifier.repro.emit.footer import footer, operator_imports
 from minifier.repro.emit.forms import Form, Template, Variant, makes_inputs
@@ -24,7 +24,6 @@ from minifier.repro.emit.input_source import TENSOR_FILE, input_lines, marks
 from minifier.repro.emit.naming import TEMPLATE_NAMES, Names
 from minifier.repro.emit.script_text import (
     blank_lines_above,
-    defined_names,
     is_stdlib,
     keep_script_names,
     mark_names,
@@ -33,8 +32,8 @@ from minifier.repro.emit.script_text import (
     split_imports,
     under,
 )
-from minifier.repro.emit.steps import attempts_for, compile_call, wrapped
-from minifier.repro.emit.template import compiled_function, form_source, imports_of_template
+from minifier.repro.emit.steps import wrapped
+from minifier.repro.emit.template import form_source, imports_of_template
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +98,8 @@ def _names(case: Case, script_names: Collection[str]) -> Names:
     functions = [node.target.partition(":")[2].partition(".")[0] for node in case.graph.ops if ":" in node.target]
     packages = [re.split("[.:]", node.target)[0] for node in case.graph.ops if node.op == "call_function"]
     lines = (*case.backend.ahead, *case.backend.imports, *imports_of(case.backend.options))
-    imported = defined_names("\n".join(lines))
-    return Names({*script_names, *functions, *packages, *imported, *defined_names(case.measure.predicate)})
+    bound = names_bound("\n".join(lines)) | names_bound(case.measure.predicate)
+    return Names({*script_names, *functions, *packages, *bound})
 
 
 def write_repro(
@@ -115,41 +114,37 @@ def write_repro(
     the Case yet.
     """
     variant = variant or Variant(symbolic=case.symbolic)
+    form = template, variant
     case = with_public_flex(as_function(attributes_as_inputs(case)))
     script_code = definitions_left(case)
     script_names = names_bound(script_code)
     names = _names(case, script_names)
     inputs = {node.name: names.for_input(case, node.name) for node in case.graph.placeholders}
     source = function_source(case.graph, names, inputs, plain_aten=case.level is not Level.DYNAMO)
-    arguments = _backend_arguments(case, template, variant, script_names)
+    arguments = _backend_arguments(case, form, script_names)
     backend = mark_names(case.backend.expression, script_names)
-    earlier = earlier_source(case, (template, variant), backend, arguments, script_names, inputs)
-    function = compiled_function(template)
-    compiled = compile_call(function, earlier.backend, earlier.arguments) if function else ""
-    head = []
-    if function and (earlier.hoists or (attempts_for(case.rate) > 1 and not variant.recompile)):
-        head, compiled = [f"compiled = {compiled}"], "compiled"
-    form = form_source(case, (template, variant), earlier, compiled, inputs, names)
+    calls = call_source(case, form, backend, arguments, script_names, inputs)
+    own = form_source(case, form, calls, inputs, names)
     steps, guards = wrapped(
-        case, form.steps, head, earlier.steps, earlier.in_a_row, recompile=variant.recompile, memory=memory
+        case, own.steps, calls.head, calls.steps, calls.in_a_row, recompile=variant.recompile, memory=memory
     )
     storages = {storage: names.for_base() for storage in drawn_storages(case.inputs)}
-    input_imports, statements, stored = input_lines(case, {**inputs, **storages}, seeded=form.draws)
+    input_imports, statements, stored = input_lines(case, {**inputs, **storages}, seeded=own.draws)
     if variant.symbolic is Symbolic.MARKED:
         statements += marks(case, inputs)
-    definitions = [*earlier.functions, *source.before, under(f"def fn({', '.join(source.parameters)}):", source.body)]
-    if makes_inputs(case, (template, variant)):
+    definitions = [*calls.functions, *source.before, under(f"def fn({', '.join(source.parameters)}):", source.body)]
+    if makes_inputs(case, form):
         definitions.append(_inputs_function(statements, source.parameters))
         statements = []
     imports_of_settings, settings, settings_of_script = _settings(case.state, script_names)
     logging = _logging(case.failure.message) if variant.logging else ()
     environment = variables_source(case.state) if variant.environment else VariablesSource()
     files = files_read(case.backend) if variant.files else {}
-    own = split_imports(script_code)
+    of_script = split_imports(script_code)
     imports = {
         *imports_of_template(template), *case.backend.imports, *imports_of(case.backend.options),
-        *operator_imports(case), *imports_of_settings, *input_imports, *source.imports, *form.imports, *earlier.imports,
-        *environment.imports, *guards, *own.imports, *(["import logging"] if logging else ()),
+        *operator_imports(case), *imports_of_settings, *input_imports, *source.imports, *own.imports, *calls.imports,
+        *environment.imports, *guards, *of_script.imports, *(["import logging"] if logging else ()),
     }  # fmt: skip
     stdlib = {"import os", *filter(is_stdlib, imports)} if environment.statements else set()
     clashing = script_names & TEMPLATE_NAMES - {"torch", "faulthandler", "resource"}
@@ -158,15 +153,15 @@ def write_repro(
         return [keep_script_names(text, clashing) for text in texts]
 
     text = page([
-        (0, own.future),
+        (0, of_script.future),
         (0, sorted_imports(stdlib)),
         (1, environment.statements),
         (1, [*case.backend.ahead, *sorted_imports(imports - stdlib - {*case.backend.ahead})]),
         (1, [*logging, *settings]),
-        (blank_lines_above(own.source), [own.source] if own.source else []),
-        (2, kept([*settings_of_script, *earlier.bindings])),
-        *((2, kept([definition])) for definition in [*definitions, *form.definitions]),
-        (2, kept([*statements, *form.inputs, *steps])),
+        (blank_lines_above(of_script.source), [of_script.source] if of_script.source else []),
+        (2, kept([*settings_of_script, *calls.bindings])),
+        *((2, kept([definition])) for definition in [*definitions, *own.definitions]),
+        (2, kept([*statements, *own.inputs, *steps])),
         (1, [
             f"# {line}".rstrip()
             for line in (*footer(case, inputs, [name for name, _ in environment.elsewhere]), *said_of_files(files))
@@ -211,13 +206,12 @@ def _settings(state: State, marked: Collection[str]) -> tuple[list[str], list[st
     return [*imports_of_config(state.config)], [*lines, *statements(state)], of_script
 
 
-def _backend_arguments(
-    case: Case, template: Template, variant: Variant, script_names: Collection[str]
-) -> tuple[str, ...]:
+def _backend_arguments(case: Case, form: Form, script_names: Collection[str]) -> tuple[str, ...]:
     """Return further keyword arguments of torch.compile, or of a backend that the template calls directly.
 
     Names in `script_names` are marked as the user's in the options.
     """
+    template, variant = form
     backend = case.backend
     arguments = []
     if backend.mode is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from minifier.data.case import Case, Ref, TensorInput, TensorMeta
 from minifier.data.case.graph import Graph
 from minifier.errors import NoRepro
@@ -12,31 +10,17 @@ from minifier.repro.emit.naming import Names
 from minifier.repro.emit.steps import FormSource, Step, other_step
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnValue:
-    """A result of the function. A `differentiable` result can have a gradient."""
-
-    ref: str
-    meta: TensorMeta | None
-    differentiable: bool
-
-
-def results_of(graph: Graph) -> tuple[ReturnValue, ...]:
-    """Return the results in order. Raises NoRepro if they are nested."""
+def _results(graph: Graph) -> list[tuple[str, TensorMeta | None]]:
+    """Return (node, its tensor's properties) of each result; no node for a constant. Raises NoRepro for nested ones."""
     (output,) = graph.output.args
-    items = output if isinstance(output, (tuple, list)) else (output,)
-    metas: list[tuple[str, TensorMeta | None]] = []
-    for item in items:
+    results: list[tuple[str, TensorMeta | None]] = []
+    for item in output if isinstance(output, (tuple, list)) else (output,):
         if isinstance(item, (tuple, list, dict)):
             raise NoRepro("the graph gives back nested results, whose gradients cannot be written as a script yet")
-        value = graph.node(item.name).value if isinstance(item, Ref) else None
-        metas.append((item.name if isinstance(item, Ref) else "", value if isinstance(value, TensorMeta) else None))
-    # If no result records requires_grad, every floating point result counts as differentiable.
-    recorded = any(meta is not None and meta.requires_grad for _, meta in metas)
-    return tuple(
-        ReturnValue(name, meta, meta is not None and (meta.requires_grad if recorded else is_floating(meta)))
-        for name, meta in metas
-    )
+        name = item.name if isinstance(item, Ref) else ""
+        value = graph.node(name).value if name else None
+        results.append((name, value if isinstance(value, TensorMeta) else None))
+    return results
 
 
 def is_floating(meta: TensorMeta) -> bool:
@@ -44,17 +28,27 @@ def is_floating(meta: TensorMeta) -> bool:
     return meta.dtype.startswith(("float", "bfloat", "complex"))
 
 
-def _differentiable(case: Case) -> list[tuple[int, ReturnValue]]:
-    results = [(i, result) for i, result in enumerate(results_of(case.graph)) if result.differentiable]
-    if not results:
+def _differentiable(graph: Graph) -> dict[int, tuple[str, TensorMeta]]:
+    """Return (node, its tensor's properties) of the results that have a gradient, by their places.
+
+    If no result records requires_grad, every floating point result counts.
+    """
+    results = _results(graph)
+    recorded = any(meta is not None and meta.requires_grad for _, meta in results)
+    found = {
+        place: (name, meta)
+        for place, (name, meta) in enumerate(results)
+        if meta is not None and (meta.requires_grad if recorded else is_floating(meta))
+    }
+    if not found:
         raise NoRepro("no result of the graph has a gradient")
-    return results
+    return found
 
 
 def backward_pass(case: Case, names: Names) -> tuple[str, str]:
     """Return the names of the results, `y, _`, and the statement that runs their backward pass."""
-    result_names = {i: names.for_result() for i, _ in _differentiable(case)}
-    targets = ", ".join(result_names.get(i, "_") for i in range(len(results_of(case.graph))))
+    result_names = {place: names.for_result() for place in _differentiable(case.graph)}
+    targets = ", ".join(result_names.get(place, "_") for place in range(len(_results(case.graph))))
     results = list(result_names.values())
     tangents = [f"torch.randn_like({name})" for name in results]
     if len(results) == 1:
@@ -76,8 +70,8 @@ def gradients(case: Case, names: dict[str, str]) -> tuple[str, str]:
 
     Raises NoRepro if there are no gradients.
     """
-    results = _differentiable(case)
-    ancestors = _ancestors(case.graph, [result.ref for _, result in results])
+    results = _differentiable(case.graph)
+    ancestors = _ancestors(case.graph, [name for name, _ in results.values()])
     inputs = [
         names[item.name]
         for item in case.inputs
@@ -86,12 +80,12 @@ def gradients(case: Case, names: dict[str, str]) -> tuple[str, str]:
     if not inputs:
         raise NoRepro("no input of the graph requires a gradient")
     default = case.state.default_dtype
-    tangents = [tangent_source(result.meta, default) for _, result in results if result.meta is not None]
-    if len(results) == len(results_of(case.graph)):
+    tangents = [tangent_source(meta, default) for _, meta in results.values()]
+    if len(results) == len(_results(case.graph)):
         index = ""
     elif len(results) == 1:
-        index = f"[{results[0][0]}]"
-    elif [i for i, _ in results] == list(range(len(results))):
+        index = f"[{next(iter(results))}]"
+    elif list(results) == list(range(len(results))):
         index = f"[:{len(results)}]"
     else:
         raise NoRepro("results with and without gradients alternate, which cannot be written as a script yet")
@@ -107,8 +101,8 @@ def backward_function(case: Case, inputs: dict[str, str], names: Names, compiled
     Raises NoRepro if an input or result is no tensor, a result is not floating, or no input is floating.
     """
     tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
-    metas = [result.meta for result in results_of(case.graph) if result.meta is not None]
-    if len(tensors) < len(case.inputs) or len(metas) < len(results_of(case.graph)):
+    metas = [meta for _, meta in _results(case.graph) if meta is not None]
+    if len(tensors) < len(case.inputs) or len(metas) < len(_results(case.graph)):
         raise NoRepro("the backward graph has inputs or results that are no tensors")
     floats = [item for item in tensors if is_floating(item.meta)]
     if not floats or not all(map(is_floating, metas)):

@@ -85,32 +85,12 @@ def _is_single_import(statement: cst.CSTNode) -> bool:
     return isinstance(statement.body[0], (cst.Import, cst.ImportFrom))
 
 
-@dataclass(frozen=True, slots=True)
-class Predicate:
-    """The file's import lines, its other statements, and its top-level names."""
-
-    imports: tuple[str, ...]
-    statements: tuple[str, ...]
-    names: tuple[str, ...]
-
-
-def predicate_source(text: str) -> Predicate:
-    """Split the file, without its docstring and its `if __name__ == ...` block."""
-    imports, statements, names = [], [], []
-    for number, (node, source) in enumerate(statements_of(text)):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            if isinstance(node, ast.Import) or node.module != "__future__":
-                imports += single_imports(source)
-            names += [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            statements.append(source)
-            names.append(node.name)
-        elif number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            continue  # the docstring
-        elif not (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)):
-            statements.append(source)
-            names += [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    return Predicate(tuple(imports), tuple(statements), tuple(names))
+def predicate_source(text: str) -> Definitions:
+    """Separate the imports of the user's predicate, without its docstring and its `if __name__ == ...` block."""
+    module = cst.parse_module(text)
+    statements = module.body[1:] if module.get_docstring() is not None else module.body
+    kept = [s for s in statements if not (isinstance(s, cst.If) and "__name__" in module.code_for_node(s.test))]
+    return split_imports(cst.Module(kept).code)
 
 
 def single_imports(source: str) -> list[str]:
@@ -120,11 +100,6 @@ def single_imports(source: str) -> list[str]:
         for node in ast.parse(source).body
         for single in ([ast.Import([alias]) for alias in node.names] if isinstance(node, ast.Import) else [node])
     ]
-
-
-def defined_names(text: str) -> tuple[str, ...]:
-    """Return the file's top-level names; none for an empty text."""
-    return predicate_source(text).names
 
 
 def statements_of(text: str) -> list[tuple[ast.stmt, str]]:

@@ -11,7 +11,7 @@ from minifier.data.case import Case
 from minifier.data.case.graph import Graph
 from minifier.data.failure import Aspect, Stage
 from minifier.data.templates import template_source
-from minifier.repro.emit.earlier_source import EarlierSource
+from minifier.repro.emit.call_source import CallSource
 from minifier.repro.emit.forms import Form, Subject, Template, assert_close_arguments, makes_inputs, subject_of
 from minifier.repro.emit.naming import Names
 from minifier.repro.emit.return_source import backward_function, backward_pass, gradients
@@ -38,13 +38,6 @@ for a, e in zip(actual, expected):
     assert (a.requires_grad, a.is_leaf) == (e.requires_grad, e.is_leaf), message"""
 
 
-def compiled_function(template: Template) -> str | None:
-    """Return what a script of this template hands to torch.compile; None if it calls the backend itself."""
-    if template is Template.AUTOGRAD_FUNCTION:
-        return "Function.apply"
-    return None if template.hides_stage else "fn"
-
-
 def imports_of_template(template: Template) -> list[str]:
     """Return the import lines of a template."""
     statements = statements_of(template_source(template.value))
@@ -57,15 +50,12 @@ def _helper(name: str) -> str:
     return next(text for node, text in statements if isinstance(node, ast.FunctionDef) and node.name == name)
 
 
-def form_source(
-    case: Case, form: Form, earlier: EarlierSource, compiled: str, inputs: dict[str, str], names: Names
-) -> FormSource:
-    """Return what the form adds to the script.
+def form_source(case: Case, form: Form, calls: CallSource, inputs: dict[str, str], names: Names) -> FormSource:
+    """Return what the form adds to the script. `inputs` maps placeholders to parameter names.
 
-    `compiled` is the expression of the compiled function, `inputs` maps placeholders to parameter names. Raises NoRepro
-    if the form cannot hold the graph's results or gradients.
+    Raises NoRepro if the form cannot hold the graph's results or gradients.
     """
-    template, variant = form
+    (template, variant), compiled = form, calls.compiled
     arguments = ", ".join(inputs[node.name] for node in case.graph.placeholders)
     if template is Template.COMPARE:
         return _comparison(case, form, compiled, arguments, inputs)
@@ -76,14 +66,14 @@ def form_source(
         return FormSource((Step(f"{targets} = {compiled}({arguments})"), other_step(backward)), draws=True)
     if template is Template.CALL_BACKEND:
         trace = other_step("graph = torch.fx.symbolic_trace(fn)")
-        given = ", ".join(["graph", f"[{arguments}]", *earlier.arguments])
-        return FormSource((trace, Step(f"lookup_backend({earlier.backend})({given})({arguments})")))
+        given = ", ".join(["graph", f"[{arguments}]", *calls.arguments])
+        return FormSource((trace, Step(f"lookup_backend({calls.backend})({given})({arguments})")))
     if template is Template.CALL_COMPILER:
-        compiler = f'compiler = lookup_backend({earlier.backend}).kwargs["{variant.compiler.value}"]'
+        compiler = f'compiler = lookup_backend({calls.backend}).kwargs["{variant.compiler.value}"]'
         call = f"compiler(make_fx(fn)({arguments}), [{arguments}])"
         ends = case.failure.fingerprint.stage in (Stage.COMPILE, Stage.BACKWARD_COMPILE)
-        calls = [call] if ends else [f"compiled = {call}", f"compiled([{arguments}])"]
-        return FormSource((Step(compiler, in_state=False), *map(Step, calls)))
+        statements = [call] if ends else [f"compiled = {call}", f"compiled([{arguments}])"]
+        return FormSource((Step(compiler, in_state=False), *map(Step, statements)))
     return FormSource((Step(f"{compiled}({arguments})"),))
 
 
@@ -126,7 +116,7 @@ def _comparison(case: Case, form: Form, compiled: str, arguments: str, inputs: d
     helpers = {Subject.STORAGES: "sharing", Subject.EXCEPTIONS: "error_of"}
     return FormSource(
         (*head, Step(eager, compiles=subject is Subject.RESULTS_OF_CALLS), Step(actual), other_step(check)),
-        (*predicate.statements, *([_helper(helpers[subject])] if subject in helpers else ())),
+        (*filter(None, [predicate.source]), *([_helper(helpers[subject])] if subject in helpers else ())),
         (tangents,) if tangents else (),
         predicate.imports,
         draws=subject is Subject.GRADIENTS or (fresh and is_random),

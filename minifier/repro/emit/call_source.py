@@ -1,4 +1,4 @@
-"""Write the calls before the failing call, and the other functions that they compile."""
+"""Write the calls of torch.compile, the calls before the failing call, and the functions that these compile."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ from minifier.repro.emit.graph_source import function_source
 from minifier.repro.emit.input_source import call_that_makes_symbols, call_with_other_inputs, tensor_source
 from minifier.repro.emit.naming import Names
 from minifier.repro.emit.script_text import under
-from minifier.repro.emit.steps import Step, compile_call, other_step
+from minifier.repro.emit.steps import Step, attempts_for, compile_call, other_step
 
 _COPIED = "compiled(*map(copy.deepcopy, inputs()))"
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierSource:
-    """Source of the calls before the failing call, and the arguments of every torch.compile in the script.
+class CallSource:
+    """Source of the calls before the failing call, and of every call of torch.compile in the script.
 
-    `bindings` are statements that create a backend for several calls of torch.compile. `functions` are definitions.
-    `steps` are calls; a number stands for so many calls as the form makes the failing one. `in_a_row` is the number of
-    the form's own calls, the failing one included. `hoists`: several calls share one compiled function.
+    `compiled` is the expression of the compiled function; if several calls share it, `head` assigns it ahead of them.
+    `backend` is the backend's expression, and `arguments` are further arguments of torch.compile. `bindings` are
+    statements that create a backend for several calls of torch.compile. `functions` are definitions. `steps` are the
+    earlier calls; a number stands for so many calls as the form makes the failing one. `in_a_row` is the number of the
+    form's own calls, the failing one included.
     """
 
+    compiled: str
+    head: tuple[str, ...]
     backend: str
     arguments: tuple[str, ...]
     bindings: tuple[str, ...]
@@ -37,7 +41,6 @@ class EarlierSource:
     steps: tuple[Step | int, ...]
     imports: tuple[str, ...]
     in_a_row: int
-    hoists: bool
 
 
 @dataclass
@@ -98,19 +101,20 @@ def unused(name: str, reserved: Collection[str], number: int = 0) -> str:
     return next(itertools.islice((each for each in names if each not in reserved), number, None))
 
 
-def earlier_source(
+def call_source(
     case: Case,
     form: Form,
     backend: str,
     arguments: tuple[str, ...],
     reserved: Collection[str],
     inputs: Mapping[str, str],
-) -> EarlierSource:
-    """Return the source of the Case's earlier calls, and of the call that makes symbols of its numbers.
+) -> CallSource:
+    """Return the source of the Case's calls, among them the call that makes symbols of its numbers.
 
     `backend` is the backend's expression, and `arguments` are further arguments of torch.compile. `reserved` are the
     names of the script, `inputs` those of the inputs. Raises NoRepro if a call cannot be written.
     """
+    template, variant = form
     fresh = makes_inputs(case, form)
     shared = [shares_function(case, call) for call in case.others]
     if any(shared):  # each size is compiled anew
@@ -118,14 +122,14 @@ def earlier_source(
     has_more = not all(shared)  # calls of torch.compile
     name = unused("backend", reserved) if has_more and _makes_object(backend) else backend
     repeat = _COPIED if fresh else ""
-    compares_calls = form[0] is Template.COMPARE and subject_of(case) is Subject.RESULTS_OF_CALLS
+    compares_calls = template is Template.COMPARE and subject_of(case) is Subject.RESULTS_OF_CALLS
     if compares_calls:  # the last two
         case, repeat = called(case, case.calls - 1), f"compiled({', '.join(inputs.values())})"
     writer = _Writer(case, name, arguments, reserved, inputs, repeat)
     in_a_row = 1 if repeat else case.calls_in_a_row
     before = case.before if in_a_row == 1 else case.before[:-1]
     steps = [step for call in before for step in writer.steps(call)]
-    if form[1].symbolic is Symbolic.AUTOMATIC and form[0] is not Template.CALL_BACKEND:
+    if variant.symbolic is Symbolic.AUTOMATIC and template is not Template.CALL_BACKEND:
         ahead = itertools.takewhile(lambda call: call.graph is not None, before)
         first = sum(2 if call.pause else 1 for call in ahead)
         steps.insert(first, Step(call_that_makes_symbols(case, inputs)))
@@ -136,11 +140,14 @@ def earlier_source(
             names = ", ".join(inputs.values())
             steps.insert(place, other_step(f"{names} = inputs()" if len(inputs) > 1 else f"({names},) = inputs()"))
     bindings = (f"{name} = {backend}",) if name != backend else ()
-    hoists = in_a_row > 1 or any(isinstance(step, int) or "compiled(" in step.text for step in steps)
-    return EarlierSource(
-        name, arguments, bindings, tuple(writer.functions), tuple(steps), tuple(writer.imports), in_a_row,
-        hoists or compares_calls,
-    )  # fmt: skip
+    head: tuple[str, ...] = ()
+    compiled = compile_call(template.compiled, name, arguments)
+    loops = in_a_row > 1 or (attempts_for(case.rate) > 1 and not variant.recompile)
+    earlier = any(isinstance(step, int) or "compiled(" in step.text for step in steps)
+    if template.compiled and (loops or earlier or compares_calls):
+        compiled, head = "compiled", (f"compiled = {compiled}",)
+    functions, imports = tuple(writer.functions), tuple(writer.imports)
+    return CallSource(compiled, head, name, arguments, bindings, functions, tuple(steps), imports, in_a_row)
 
 
 def _makes_object(expression: str) -> bool:
