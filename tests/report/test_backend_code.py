@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 from case_samples import small_case
-from outcomes import outcome, text_of
+from outcomes import outcome
 
 from minifier.data.case import BackendSource
+from minifier.data.case.store import save
 from minifier.repro.report.outcome import files_of_backend
+from minifier.repro.report.write_reports import write_reports
 
 BACKEND = small_case().backend
 
@@ -50,12 +52,15 @@ def test_a_backend_of_the_script_has_no_files_of_its_own(checkout):
     assert files_of_backend(replace(BACKEND, reach=BackendSource.DEFINED, imports=("import oddlib",))) == ()
 
 
-def test_a_report_shows_the_lines_of_the_backend_and_not_those_of_the_script(checkout):
+def test_a_report_shows_the_lines_of_the_backend_and_not_those_of_the_script(checkout, tmp_path):
     trace = (
         f'Traceback (most recent call last):\n  File "{checkout}/train.py", line 3, in <module>\n    secret_step()\n'
         f'  File "{checkout}/oddlib/deep/lowering.py", line 7, in lower\n    raise RuntimeError(odd_reason)\n'
         "RuntimeError: no lowering for tanh\n"
     )
     failure = replace(small_case().failure, traceback=trace)
-    text = text_of(outcome(failure))
+    given = outcome(failure)
+    save(given.minimal, tmp_path / "minimal")
+    write_reports(tmp_path, replace(given, folder=tmp_path))
+    text = (tmp_path / "report.md").read_text()
     assert "raise RuntimeError(odd_reason)" in text and "secret_step" not in text

@@ -10,30 +10,27 @@ import pytest
 from case_samples import small_case
 from outcomes import outcome
 
+from minifier.data.case import Level
 from minifier.data.case.store import save
 from minifier.repro.report.markdown import Code, Issue, Report, Section, Text, issue_of
-from minifier.repro.report.redact import Redactor
 from minifier.repro.report.write_reports import write_reports
 
 KEY = "ghp_" + "a1B2c3D4e5F6" * 3
 
 
 def issue(title: str = "[b] it fails", text: str = "words\n" * 5) -> Issue:
-    redactor = Redactor({}, [text])
-    report = Report(title, (Section("Describe the bug", (Text("It fails."), Code(text))),))
-    return issue_of(report.changed(redactor.marked, redactor.marked), redactor)
+    return issue_of(Report(title, (Section("Describe the bug", (Text("It fails."), Code(text))),)))
 
 
-@pytest.mark.parametrize("text", ["word " * 100_000, "word\n" * 100_000, f"{KEY}\n" * 9_000])
+@pytest.mark.parametrize("text", ["word " * 100_000, "word\n" * 100_000])
 def test_a_body_is_never_longer_than_github_takes(text):
     made = issue(text=text)
-    assert len(made.body) <= 65_536 and KEY not in made.body
+    assert len(made.body) <= 65_536
     assert made.body.startswith("## "), "the title is no part of it"
 
 
-def test_a_title_is_a_line_without_secrets_that_github_takes():
-    made = issue(title=f"[b] {KEY} " + "long " * 100)
-    assert KEY not in made.title and len(made.title) <= 256
+def test_a_title_is_a_line_that_github_takes():
+    assert len(issue(title="[b] " + "long " * 100).title) <= 256
 
 
 def test_the_command_has_the_title_as_one_word():
@@ -45,10 +42,12 @@ def test_the_command_has_the_title_as_one_word():
 
 
 def test_a_finished_run_makes_an_issue_only_if_one_is_wanted(tmp_path):
-    given = outcome(small_case().failure)
+    failure = replace(small_case().failure, message=f"no access with {KEY}")
+    given = outcome(failure, level=Level.SOURCE)  # whose title has the message
     for name in ("case", "minimal"):
         save(small_case(), tmp_path / name)
     assert write_reports(tmp_path, given).issue is None
     made = write_reports(tmp_path, replace(given, folder=tmp_path), with_issue=True).issue
     report = (tmp_path / "report.md").read_text()
     assert made.body in report.partition("\n\n")[2] and "bundle.zip" not in made.body
+    assert KEY[:8] not in made.title + made.body and "<secret>" in made.title

@@ -13,8 +13,7 @@ from minifier.data.case.store import save
 from minifier.data.case.switches import is_secret
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.outcome import Outcome, Status
-from minifier.repro.report.redact import Redactor
-from minifier.repro.report.secret_constants import without_secret_constants
+from minifier.repro.report.redact import Redactor, secret_constants
 from minifier.repro.report.write_reports import Consent, read_finished, write_reports
 
 TOKEN = "tok-zebra-8841-" + "quagga"
@@ -50,7 +49,7 @@ def test_names_of_secrets():
 )
 def test_a_value_is_found_in_every_form(written):
     text = f"cannot log in as {written}, sorry"
-    said = Redactor({"MY_TOKEN": TOKEN}).replaced(text)
+    said = Redactor({"MY_TOKEN": TOKEN}).clean("", text)
     assert (
         "<secret>" in said and "zebra" not in said and said.startswith("cannot log in as ") and said.endswith(", sorry")
     )
@@ -59,8 +58,7 @@ def test_a_value_is_found_in_every_form(written):
 def test_colours_hide_no_secret():
     redactor = Redactor({"MY_TOKEN": TOKEN})
     coloured = f"as \x1b[1m{TOKEN[:5]}\x1b[36m{TOKEN[5:]}\x1b[0m, sorry"
-    written = [redactor.clean("report.md", coloured), redactor.clean("report.md", redactor.marked(coloured))]
-    assert written == ["as <secret>, sorry"] * 2 and len(redactor.removals) == 2
+    assert redactor.clean("report.md", coloured) == "as <secret>, sorry" and len(redactor.removals) == 1
 
 
 @pytest.mark.parametrize("text", ["tok-zebra\\8841\x07quagga", "\x1b[1mtok-zebra\x1b[0m-8841-quagga"])
@@ -74,26 +72,27 @@ def test_what_ends_a_line_hides_no_shape():
 
 @pytest.mark.parametrize("text", ["tok-zeb is short", "quagga", "a number <number>-<number>", "zebra-8841"])
 def test_less_than_a_prefix_of_eight_characters_stays(text):
-    assert Redactor({"MY_TOKEN": TOKEN}).replaced(text) == text
+    assert Redactor({"MY_TOKEN": TOKEN}).clean("", text) == text
 
 
 def test_the_value_of_a_variable_with_a_password_in_a_url():
     redactor = Redactor({"DATABASE_URL": "postgresql://postgres:zebra8841@db.example/x"})
     assert (
-        redactor.replaced("postgresql://localhost, postgres, zebra8841") == "postgresql://localhost, postgres, <secret>"
+        redactor.clean("", "postgresql://localhost, postgres, zebra8841")
+        == "postgresql://localhost, postgres, <secret>"
     )
-    assert redactor.replaced("to postgresql://postgres:zebra8841@db/x") == "to postgresql://<secret>@db/x"
+    assert redactor.clean("", "to postgresql://postgres:zebra8841@db/x") == "to postgresql://<secret>@db/x"
 
 
 def test_values_that_are_switches_words_or_folders_stay(tmp_path):
     redactor = Redactor({"KEY": "1", "SESSION": "default", "PWD": str(tmp_path), "CERT_KEY": str(tmp_path / "x")})
     text = f"1 default {tmp_path} {tmp_path / 'other'}"
-    assert redactor.replaced(text) == text
+    assert redactor.clean("", text) == text
 
 
 def test_what_is_found_once_is_taken_out_everywhere():
     redactor = Redactor({}, [f"the key {KEY} is wrong"])
-    assert redactor.replaced(f"Search for {KEY[:9]} and {KEY.replace('3', '<number>')}").count("sk-Ab") == 0
+    assert redactor.clean("", f"Search for {KEY[:9]} and {KEY.replace('3', '<number>')}").count("sk-Ab") == 0
 
 
 @pytest.fixture
@@ -161,30 +160,26 @@ def test_reports_that_are_made_again_without_the_variables_have_no_secrets(leaki
     assert leaks(out) == []
 
 
-def test_what_was_taken_out_is_listed_with_its_line(leaking):
+def test_what_was_taken_out_is_listed_by_file(leaking):
     out, outcome = leaking
     removals = write_reports(out, outcome).removals
-    for removal in removals:
-        if removal.file in ("report.md", "result.json", "report.html"):
-            line = (out / removal.file).read_text().splitlines()[removal.line - 1]
-            assert any(name in line for name in ("<secret>", "<e-mail>", "<ip>", "&lt;")), (removal, line)
-        assert len(removal.head) <= 2
+    assert all(len(removal.head) <= 2 for removal in removals)
     kinds = {removal.kind for removal in removals if removal.file == "report.md"}
     assert len(kinds) == 5 and {"LAB_TOKEN", "LAB_PASS"} <= {kind.rpartition(" ")[2] for kind in kinds}
 
 
 @pytest.mark.parametrize(
-    ("program", "changed", "lines"),
+    ("program", "lines"),
     [
-        (f'x = "{KEY}"', "x = '<secret>'", [1]),
-        (f'\nx = b"{KEY}"', "\nx = b'<secret>'", [2]),
-        (f'x = f"{KEY}{{y}}"', 'x = f"<secret>{y}"', [1]),
-        (f'x = "{KEY[:5]}" "{KEY[5:]}"', "x = '<secret>'", [1]),
-        ('x = "https://me:zebra8841@h/i"', "x = 'https://<secret>@h/i'", [1]),
-        ('fn(x @ w.T, "eager")  # torch 2.13.0', 'fn(x @ w.T, "eager")  # torch 2.13.0', []),
-        ("not python (", "not python (", []),
+        (f'x = "{KEY}"', [1]),
+        (f'\nx = b"{KEY}"', [2]),
+        (f'x = f"{KEY}{{y}}"', [1]),
+        (f'x = "{KEY[:5]}" "{KEY[5:]}"', [1]),
+        ('x = "https://me:zebra8841@h/i"', [1]),
+        (f"x = {'1 + ' * 1000}1\nx = '{KEY}'", [2]),
+        ('fn(x @ w.T, "eager")  # torch 2.13.0', []),
+        ("not python (", []),
     ],
 )
-def test_constants_of_a_program(program, changed, lines):
-    text, constants = without_secret_constants(program, Redactor({}, [KEY]))
-    assert text == changed and [constant.line for constant in constants] == lines
+def test_constants_of_a_program(program, lines):
+    assert [constant.line for constant in secret_constants(program, Redactor({}, [KEY]))] == lines

@@ -14,13 +14,13 @@ LINES, FALSE_ALARMS = 2000, 5  # at most so many in so many lines
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_secret_is_found(kind):
     for text, secret in [(text, secret) for sample, text, secret in planted() if sample == kind]:
-        said = Redactor({}).replaced(text)
+        said = Redactor({}).clean("", text)
         assert not fragments_left(said, secret), said
         assert any(word in said for word in ("ookie: <", "server with", "line 3", "shape", "f32[2, 3]"))
 
 
 def test_what_looks_a_little_like_a_secret_stays():
-    assert Redactor({}).replaced(LOOKALIKES) == LOOKALIKES
+    assert Redactor({}).clean("", LOOKALIKES) == LOOKALIKES
 
 
 @pytest.mark.parametrize("lines_of", [ordinary_lines, report_lines])
@@ -42,10 +42,10 @@ def test_ordinary_lines_have_hardly_a_false_alarm(lines_of):
         ('{"Authorization": "abcdefghijkl"}', '{"Authorization": "<secret>"}'),
         ("token=" + "abcdefghijklmnopqrstuvwxyz", "token=<secret>"),
         ("sk-learn-contrib-estimators", "sk-learn-contrib-estimators"),
-        ("torch 192.168.7.9, torch 10.0.0.7", "torch <ip>, torch 10.0.0.7"),
+        ("torch 192.168.7.9, torch 10.0.0.7", "torch <ip>, torch <ip>"),
         ("pypi-" + "AgEIcHlwaS5vcmcCJ", "<secret>"),
         ("x@w.weight; y = q@k.mT; ada@startup.me", "x@w.weight; y = q@k.mT; <e-mail>"),
     ],
 )
 def test_single_sentences(text, said):
-    assert Redactor({}).replaced(text) == said
+    assert Redactor({}).clean("", text) == said

@@ -18,7 +18,7 @@ from minifier.repro.report.failure_text import duplicates, title_of
 from minifier.repro.report.markdown import cut
 from minifier.repro.report.outcome import duplicate_key, result_data
 from minifier.repro.report.pictures import boxes_of
-from minifier.repro.report.privacy import NOBODYS, shareable_case
+from minifier.repro.report.privacy import shareable_case
 
 WRONG = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values")
 
@@ -30,7 +30,7 @@ def test_elements_of_a_wrong_result_are_shown_unless_they_may_be_the_users_data(
     assert "1.4999999" in text_of(given)
     for repro in (None, Repro("import torch\n", None, tmp_path / "values")):
         assert "1.4999999" not in text_of(replace(given, repro=repro))
-    case = shareable_case(json.dumps(pack(given.case)), NOBODYS, "", str)
+    case = shareable_case(json.dumps(pack(given.case)), "", str)
     assert "output 0" in case and "1.4999999" not in case
 
 

@@ -247,7 +247,7 @@ def test_(folder: Path, out: Path, trust: bool) -> int:
 @click.option(
     "--show-private",
     is_flag=True,
-    help="Say what was taken out of the files: kind, file, line, and the first two characters.",
+    help="Say what was taken out of the files: kind, file, and the first two characters.",
 )
 @click.option(
     "--github",

@@ -85,7 +85,7 @@ def report_command(
 def _show(removals: Sequence[Removal]) -> None:
     """Print a line for each secret that was taken out."""
     for removal in removals:
-        print_line(f"{removal.file}:{removal.line}: {removal.kind}, {removal.head}...")
+        print_line(f"{removal.file}: {removal.kind}, {removal.head}...")
     if not removals:
         print("nothing was taken out")
 

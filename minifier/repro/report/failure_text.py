@@ -16,7 +16,6 @@ from minifier.process.progress import counted
 from minifier.repro.report.inline import code
 from minifier.repro.report.markdown import Block, Code, Section, Table, Text, cut, sections_of
 from minifier.repro.report.outcome import Outcome, duplicate_key, op_names, words_of
-from minifier.repro.report.privacy import without_source
 
 _MAX_TRACEBACK_LINES = 60
 _MAX_DIFFERENCES = 8
@@ -180,8 +179,8 @@ def _program(outcome: Outcome) -> str:
     return f"a {whole} with {count} ops"
 
 
-def duplicates(case: Case) -> Iterable[Section]:
-    """Give words that find earlier reports of the same failure."""
+def duplicates(case: Case, key: str = "") -> Iterable[Section]:
+    """Give words that find earlier reports of the same failure, and the failure's key."""
     fingerprint = case.failure.fingerprint
     parts = [fingerprint.types[0].rpartition(".")[2] if fingerprint.types else fingerprint.kind.value]
     parts += [fingerprint.site.function] if fingerprint.site is not None else []
@@ -195,7 +194,7 @@ def duplicates(case: Case) -> Iterable[Section]:
         parts = [case.backend.name, *ops, _event(case.failure), fingerprint.native]
     words = " ".join(filter(None, parts))
     stage = f"{fingerprint.stage.value}, {fingerprint.kind.value}"
-    text = f"Search for {code(words)}. The same failure ({stage}) has the same key: `{duplicate_key(case)}`."
+    text = f"Search for {code(words)}. The same failure ({stage}) has the same key: `{key or duplicate_key(case)}`."
     return sections_of("Finding duplicates", Text(text), level=3, weight=2)
 
 
@@ -215,27 +214,27 @@ def _verdict(outcome: Outcome) -> str:
 
 def both_errors(outcome: Outcome) -> Iterable[Section]:
     """Show the script's failure and the repro's: a traceback, or the output before a death."""
-    failure, public = outcome.failure, outcome.backend_files
+    failure = outcome.failure
     blocks: list[Block] = [Text(_verdict(outcome))]
     if failure.differences:
         blocks += [Text("Original:"), _differences(failure), *_elements(outcome)]
     else:
-        blocks += [Text("Original:"), Code(_shown(failure.traceback or failure.message, public))]
+        blocks += [Text("Original:"), Code(_shown(failure.traceback or failure.message))]
     if written := (outcome.minimal or outcome.case).failure.written:
         source = "What native code wrote before that, or the innermost functions of its stack:"
-        blocks += [Text(source), Code(_shown(written, public))]
+        blocks += [Text(source), Code(_shown(written))]
     if outcome.verification is not None and outcome.verification.runs:
         run = outcome.verification.runs[0]
         seen = run.failure.traceback if run.failure is not None else run.output
-        blocks += [Text("Repro:"), Code(_shown(seen or run.output or "(it printed nothing)", public))]
+        blocks += [Text("Repro:"), Code(_shown(seen or run.output or "(it printed nothing)"))]
     blocks.append(Text(f"Compared by: {code(normalise(failure.fingerprint.sentence()))}"))
     if failure.fingerprint.any_message:
         blocks.append(Text("The message varies: any from the same function counts that shares half of its words."))
     return sections_of("Error logs", *blocks)
 
 
-def _shown(trace: str, public: tuple[str, ...]) -> str:
-    return cut(without_source(trace, public), _MAX_TRACEBACK_LINES)
+def _shown(trace: str) -> str:
+    return cut(trace, _MAX_TRACEBACK_LINES)
 
 
 def _differences(failure: Failure) -> Table:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-BEGIN, END = "\ue000", "\ue001"  # enclose the number of a secret in a text until it is written; see redact.py
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 # Words that issue trackers turn into links: mentions, references to issues, addresses.
 _LINKED = re.compile(r"@|#\d|\bGH-\d|://|\bwww\.|\bmailto:|\bxmpp:", re.IGNORECASE)
-_MARKUP = re.compile(rf"[\\`*<{BEGIN}$]|(?<![^\W_])_|_(?![^\W_])|~(?=~)|(?<=~)~|!(?=\[)|\](?=[(\[:])|&(?=#?\w+;)")
+_MARKUP = re.compile(r"[\\`*<$]|(?<![^\W_])_|_(?![^\W_])|~(?=~)|(?<=~)~|!(?=\[)|\](?=[(\[:])|&(?=#?\w+;)")
 _LINE_START = re.compile(
     r"^[ \t]*(?:([-+=>#|~:]|\[(?=[ xX]\]|(?s:.*)\]:)|\d+(?=[.)](?:\s|$)))|(?<=[ \t]))", re.MULTILINE
 )

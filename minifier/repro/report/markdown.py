@@ -6,7 +6,7 @@ import functools
 import itertools
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from html import escape
@@ -20,7 +20,6 @@ from pygments.lexers import get_lexer_by_name
 
 from minifier.data.failure.normalise import shortened
 from minifier.repro.report.inline import cell, inert, spans
-from minifier.repro.report.redact import Redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,38 +92,6 @@ class Report:
     def plus(self, sections: Iterable[Section]) -> Report:
         """Return a report with these sections at its end."""
         return replace(self, sections=(*self.sections, *sections))
-
-    def without_last(self, count: int) -> Report:
-        """Return a report without its last `count` sections."""
-        return replace(self, sections=self.sections[: len(self.sections) - count])
-
-    def changed(self, change: Callable[[str], str], programs: Callable[[str], str]) -> Report:
-        """Return a report with each text changed, programs in their own way. Pictures stay: they have names of ops."""
-        sections = (
-            replace(
-                section,
-                title=change(section.title),
-                blocks=tuple(_changed(block, change, programs) for block in section.blocks),
-            )
-            for section in self.sections
-        )
-        return Report(change(self.title), tuple(sections))
-
-
-def _changed(block: Block, change: Callable[[str], str], programs: Callable[[str], str]) -> Block:
-    match block:
-        case Items(items):
-            return Items(tuple(map(change, items)))
-        case Table(head, rows):
-            return Table(head, tuple(tuple(map(change, row)) for row in rows))
-        case Folded(title, blocks):
-            return Folded(title, tuple(_changed(block, change, programs) for block in blocks))
-        case Code(text, language="python"):
-            return replace(block, text=programs(text))
-        case Drawing():
-            return block
-        case Text(text) | Code(text):
-            return replace(block, text=change(text))
 
 
 def cut(text: str, max_lines: int) -> str:
@@ -321,15 +288,7 @@ class Issue:
         return shlex.join(["gh", "issue", "create", *where, "--title", self.title, "--body-file", str(body)])
 
 
-def issue_of(report: Report, redactor: Redactor, repository: str = "") -> Issue:
+def issue_of(report: Report, repository: str = "") -> Issue:
     """Return the issue that the report makes. The title stands in a field of its own, not in the body."""
-    title = shortened(redactor.clean(ISSUE, report.title), _MAX_TITLE_CHARACTERS)
-    return Issue(title, cleaned_markdown(ISSUE, replace(report, title=""), redactor), repository)
-
-
-def cleaned_markdown(file: str, report: Report, redactor: Redactor) -> str:
-    """Return the report as a file's Markdown without secrets, in at most `LIMIT` characters."""
-    text = redactor.clean(file, markdown(report))
-    if len(text) <= LIMIT:
-        return text
-    return redactor.clean(file, markdown(report, 2 * LIMIT - len(text)))  # placeholders are longer than their marks
+    title = shortened(report.title, _MAX_TITLE_CHARACTERS)
+    return Issue(title, markdown(replace(report, title="")), repository)

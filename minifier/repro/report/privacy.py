@@ -11,9 +11,10 @@ import re
 import socket
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,8 @@ def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
 
     `folders` are the script's own; relative ones are not private.
     """
+    if "/" not in text:
+        return text
     paths = sysconfig.get_paths()
     known = [
         (paths["purelib"], "<site-packages>"),
@@ -165,23 +168,18 @@ def shareable(text: str, owned: Ownership = NOBODYS) -> str:
     return without_names(without_private_paths(without_source(text, owned.public), owned.script))
 
 
-def shareable_json(text: str, owned: Ownership, mark: Callable[[str], str]) -> str:
-    """Return JSON with private data removed from all strings, after `mark`. Field names stay."""
-    return json.dumps(changed_strings(json.loads(text), lambda value: shareable(mark(value), owned)), indent=1)
-
-
-def shareable_graph(text: str, owned: Ownership, mark: Callable[[str], str]) -> str:
-    """Return graph.json without private data and without its nodes' lines of the script."""
+def shareable_graph(text: str, clean: Callable[[str], str]) -> str:
+    """Return graph.json with each string cleaned, without its nodes' lines of the script."""
     data = json.loads(text)
     for holder in _dictionaries(data):
         if "target" in holder:
             for field in ("source", "place"):
                 holder.pop(field, None)
-    return shareable_json(json.dumps(data), owned, mark)
+    return json.dumps(changed_strings(data, clean), indent=1)
 
 
-def shareable_case(text: str, owned: Ownership, definitions: str, mark: Callable[[str], str]) -> str:
-    """Return case.json without private data, and without the script except for these definitions."""
+def shareable_case(text: str, definitions: str, clean: Callable[[str], str]) -> str:
+    """Return case.json with each string cleaned, and without the script except for these definitions."""
     data = json.loads(text)
     for section, field in _OF_SCRIPT:
         data[section].pop(field, None)
@@ -191,19 +189,25 @@ def shareable_case(text: str, owned: Ownership, definitions: str, mark: Callable
     data.pop(MARK, None)  # of the private Case
     for difference in data["failure"].get("differences", ()):
         difference.pop("elements", None)  # may be values of the user's data
-    public: dict[str, Any] = json.loads(shareable_json(json.dumps(data), owned, mark))
+    public: dict[str, Any] = changed_strings(data, clean)
     if definitions:
-        public["definitions"] = without_private_paths(mark(definitions), owned.script)
+        public["definitions"] = definitions
     return json.dumps(public, indent=1)
 
 
 def changed_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """Return JSON data with each string changed, except field names."""
+    """Return JSON data or a dataclass with each string changed, except names of fields and members of enums."""
     if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
+        return value if isinstance(value, Enum) else change(value)
+    if isinstance(value, Mapping):
         return {key: changed_strings(item, change) for key, item in value.items()}
-    return [changed_strings(item, change) for item in value] if isinstance(value, list) else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(changed_strings(item, change) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(
+            value, **{each.name: changed_strings(getattr(value, each.name), change) for each in fields(value)}
+        )
+    return value
 
 
 def _dictionaries(value: Any) -> Iterable[dict[str, Any]]:

@@ -1,18 +1,23 @@
-"""Take secrets out of texts: values of variables, what looks like a secret, and what is left of both elsewhere."""
+"""Take secrets out of texts: values of variables, what looks like a secret, and what is left of both elsewhere.
+
+Each text is cleaned once, where it enters a report or a file of the bundle. The constants of a repro stay, as the
+failure needs them: they are listed.
+"""
 
 from __future__ import annotations
 
-import html
+import ast
+import io
 import json
 import os
 import re
+import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from minifier.data.case.switches import MIN_SECRET_CHARACTERS, is_secret
 from minifier.data.failure.normalise import normalise, printable, without_colours
-from minifier.repro.report.inline import BEGIN, END, escaped
 from minifier.repro.report.secrets import find_secrets
 
 _MIN_PREFIX_CHARACTERS = 8
@@ -22,26 +27,21 @@ _NOTED = "value of a variable"  # of an earlier run
 _HEAD_CHARACTERS = 2  # of a secret that is shown to its owner
 _ORDINARY_VALUES = frozenset({"default", "enabled", "disabled", "required", "optional", "unknown", "wayland"})
 _PLACEHOLDER = re.compile(r"<\w+>")
-_MARK = re.compile(rf"(?:{BEGIN}|\\u{ord(BEGIN):04x})(\d+)(?:{END}|\\u{ord(END):04x})")
 _ENCODERS: tuple[Callable[[str], str], ...] = (
     lambda text: text,
     lambda text: json.dumps(text)[1:-1],
     lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
     lambda text: repr(text)[1:-1],
-    lambda text: html.escape(text, quote=False),
-    lambda text: html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
     lambda text: quote(text, safe=""),
-    escaped,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A secret that was taken out of a file: its kind, the line in the file as written, its first characters."""
+    """A secret that was taken out of a text for this file: its kind, and its first characters."""
 
     kind: str
     file: str
-    line: int
     head: str
 
 
@@ -74,7 +74,6 @@ class Redactor:
     ) -> None:
         self.removals: list[Removal] = []
         self.taken: dict[str, None] = {}  # what the texts have of values of variables
-        self._marked: list[tuple[_Span, str]] = []
         values: dict[str, str] = dict.fromkeys(noted, _NOTED)
         self._named: set[str] = set()
         environment = {name: without_colours(value) for name, value in environment.items()}
@@ -91,11 +90,7 @@ class Redactor:
 
     def find(self, text: str) -> list[_Span]:
         """Return the places of secrets, in order, without overlaps."""
-        spans = [
-            _Span(found.start, found.end, found.kind, found.placeholder)
-            for found in find_secrets(text)
-            if BEGIN not in text[found.start : found.end]
-        ]
+        spans = (_Span(found.start, found.end, found.kind, found.placeholder) for found in find_secrets(text))
         merged: list[_Span] = []
         for span in sorted([*self._values_in(text), *spans], key=lambda span: (span.start, -span.end)):
             last = merged[-1] if merged else None
@@ -115,56 +110,18 @@ class Redactor:
                     self.taken[text[start:end]] = None
                 yield _Span(start, end, form.kind, "<secret>")
 
-    def replaced(self, text: str) -> str:
-        """Return the text with placeholders."""
-        return _with_replacements(text, [(span, span.placeholder) for span in self.find(text)])
-
-    def marked(self, text: str) -> str:
-        """Return the text with a mark for each secret, which no renderer changes and `clean` replaces."""
-        if len(text) < MIN_SECRET_CHARACTERS:
-            return text
-        text = without_colours(text).replace(BEGIN, "?").replace(END, "?")
-        marks = [(span, f"{BEGIN}{len(self._marked) + n}{END}") for n, span in enumerate(self.find(text))]
-        self._marked += [(span, text[span.start : span.start + _HEAD_CHARACTERS]) for span, _ in marks]
-        return _with_replacements(text, marks)
-
     def clean(self, file: str, text: str) -> str:
-        """Return a file's text, as it is to be written, with placeholders; `removals` gets a row for each.
+        """Return a text for this file with placeholders; `removals` gets a row for each.
 
         Control characters of a message reach no terminal that shows the file.
         """
         text = without_colours(text)
-        places = [(span.start, span.end, span, text[span.start :][:_HEAD_CHARACTERS]) for span in self.find(text)]
-        return printable(self._written(file, text, places))
-
-    def settled(self, file: str, text: str) -> str:
-        """Return a program's text with placeholders for its marks alone: another change could break it."""
-        return self._written(file, text, [])
-
-    def _written(self, file: str, text: str, places: list[tuple[int, int, _Span, str]]) -> str:
-        for match in _MARK.finditer(text):
-            if int(match[1]) < len(self._marked):
-                places.append((match.start(), match.end(), *self._marked[int(match[1])]))
-        pieces, position, line = list[str](), 0, 1
-        for start, end, span, head in sorted(places, key=lambda place: place[:2]):
-            if start < position:  # a value that a mark stands in
-                continue
-            line += text.count("\n", position, start)
-            self.removals.append(Removal(span.kind, file, line, head))
-            placeholder = html.escape(span.placeholder) if file.endswith(".html") else span.placeholder
-            pieces += [text[position:start], placeholder]
-            line += text.count("\n", start, end)
-            position = end
-        return "".join([*pieces, text[position:]]).replace(BEGIN, "").replace(END, "")
-
-
-def _with_replacements(text: str, replacements: Iterable[tuple[_Span, str]]) -> str:
-    """Return the text with a replacement for each span; the spans are in order, without overlaps."""
-    pieces, position = list[str](), 0
-    for span, replacement in replacements:
-        pieces += [text[position : span.start], replacement]
-        position = span.end
-    return "".join([*pieces, text[position:]])
+        pieces, position = list[str](), 0
+        for span in self.find(text) if len(text) >= MIN_SECRET_CHARACTERS else ():
+            self.removals.append(Removal(span.kind, file, text[span.start : span.end][:_HEAD_CHARACTERS]))
+            pieces += [text[position : span.start], span.placeholder]
+            position = span.end
+        return printable("".join([*pieces, text[position:]]))
 
 
 def _common(form: str, text: str, start: int) -> int:
@@ -197,7 +154,7 @@ def _forms_by_beginning(values: Mapping[str, str]) -> dict[str, list[_Form]]:
     forms: dict[str, list[_Form]] = {}
     for value, kind in values.items():
         whole = _is_path(value)
-        for text in dict.fromkeys(form for written in _normalised(value) for form in _encoded(written)):
+        for text in dict.fromkeys(encode(written) for written in _normalised(value) for encode in _ENCODERS):
             if len(text) >= MIN_SECRET_CHARACTERS:
                 form = _Form(text[:_MAX_FORM_CHARACTERS], text if whole else _head(text), kind)
                 forms.setdefault(text[:MIN_SECRET_CHARACTERS], []).append(form)
@@ -219,14 +176,8 @@ def _normalised(value: str) -> list[str]:
     return forms
 
 
-def _encoded(text: str) -> Iterator[str]:
-    for inner in _ENCODERS:
-        for outer in _ENCODERS:
-            yield outer(inner(text))
-
-
 def _telling_characters(text: str) -> int:
-    return len(_PLACEHOLDER.sub("", html.unescape(text)))
+    return len(_PLACEHOLDER.sub("", text))
 
 
 def _head(form: str) -> str:
@@ -236,3 +187,45 @@ def _head(form: str) -> str:
         if _telling_characters(form[beyond:size]) >= _MIN_PREFIX_CHARACTERS:
             return form[:size]
     return form
+
+
+@dataclass(frozen=True, slots=True)
+class SecretConstant:
+    """A constant of repro.py that looks like a secret: its line, and the kind of secret."""
+
+    line: int
+    kind: str
+
+    def __str__(self) -> str:
+        return f"line {self.line} ({self.kind})"
+
+
+def secret_constants(program: str, redactor: Redactor) -> tuple[SecretConstant, ...]:
+    """Return the strings of a program that look like secrets, in order."""
+    try:
+        nodes = list(ast.walk(ast.parse(program)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    texts = [(node.lineno, node.value) for node in nodes if isinstance(node, ast.Constant)]
+    found = {
+        (line, span.kind)
+        for line, value in texts
+        if isinstance(value, (str, bytes))
+        for span in redactor.find(value.decode("latin-1") if isinstance(value, bytes) else value)
+    }
+    return tuple(SecretConstant(*each) for each in sorted(found))
+
+
+def without_secret_comments(file: str, program: str, redactor: Redactor) -> str:
+    """Return a file's program with placeholders in its comments; its code stays."""
+    lines = program.splitlines(keepends=True)
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(program).readline))
+    except (tokenize.TokenError, SyntaxError):
+        return program
+    for token in tokens:
+        if token.type == tokenize.COMMENT:
+            row, column = token.start[0] - 1, token.start[1]
+            rest = lines[row][column + len(token.string) :]
+            lines[row] = lines[row][:column] + redactor.clean(file, token.string) + rest
+    return "".join(lines)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import ipaddress
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import metadata
 
 _MIN_RUN, _MIN_CHANGES_OF_CASE = 20, 3  # of letters, in what a program has drawn
 _NAME = re.compile(r"[A-Za-z_]+\d*(?:_[a-z0-9]+)*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
@@ -20,26 +17,6 @@ _NO_PASSWORDS = re.compile(
 )
 # A sentence goes on after a blank and a letter; the value of `name=value` may be followed by the next.
 _GOES_ON = re.compile(r"[ \t]+\w")
-_COUNTRIES = re.compile(
-    r"a[cdefgilmoqrstuwxz]|b[abdefghijmnorstvwyz]|c[acdfghiklmnoruvwxyz]|d[ejkmoz]|e[cegrstu]|f[ijkmor]|"
-    r"g[abdefghilmnpqrstuwy]|h[kmnrtu]|i[delmnoqrst]|j[emop]|k[eghimnprwyz]|l[abcikrstuvy]|"
-    r"m[acdeghklmnopqrstuvwxyz]|n[acefgilopruz]|o[m]|p[aefghklmnrstwy]|q[a]|r[eosuw]|s[abcdeghijklmnorstuvxyz]|"
-    r"t[cdfghjklmnortvwz]|u[agksyz]|v[aceginu]|w[fs]|y[et]|z[amw]"
-)
-# Ends of `x@layer.weight`, which no domain has.
-_ATTRIBUTES = re.compile(
-    r"weight|weights|bias|data|grad|real|imag|shape|size|dtype|device|layout|values|indices|matrix|tensor|"
-    r"kernel|proj|scale|buffer|module"
-)
-# What stands right ahead of a dotted number that is a version.
-_OF_VERSION = re.compile(
-    r"(?:(?:version|release|revision)\b[\w ]{0,10}|(?:cuda|cudnn|cublas|nccl|rocm|nvidia|toolkit)[\w.-]*|-cu\d+|\bv|"
-    r"[=<>~!]=)\W{0,24}$",
-    re.IGNORECASE,
-)
-_NAME_AHEAD = re.compile(r"([A-Za-z][\w.-]*) +$")
-_MAX_AHEAD = 48  # characters that are read ahead of a dotted number
-_HOME_NETWORK = ipaddress.IPv4Network("192.168.0.0/16")
 
 
 def _looks_drawn(value: str) -> bool:
@@ -78,54 +55,6 @@ def is_chosen_word(match: re.Match[str]) -> bool:
         return False
     ends = match["assigned"] == "=" or not _GOES_ON.match(match.string, match.end())
     return ends or re.search(r"\d", match["secret"]) is not None
-
-
-def is_mail(match: re.Match[str]) -> bool:
-    """Whether `a@b.c` is an address of mail: no product of matrices, no account that everybody shares."""
-    name, _, domain = match[0].partition("@")
-    top, end = match["top"], match.string[match.end() : match.end() + 1]
-    if name in ("git", "self") or domain.startswith(("self.", "torch.")) or end in ("(", "[", "@"):
-        return False
-    is_domain = _COUNTRIES.fullmatch(top.lower()) if len(top) == 2 else not _ATTRIBUTES.fullmatch(top.lower())
-    return bool(is_domain) and (top.islower() or top.isupper())
-
-
-def is_address(match: re.Match[str]) -> bool:
-    """Whether four numbers are the address of a machine: no version, not this machine's own loopback."""
-    text, start = match.string, match.start()
-    try:
-        address = ipaddress.IPv4Address(match[0])
-    except ValueError:  # a number over 255, or with a leading zero
-        return False
-    if address.is_loopback or address.is_unspecified or match[0] == "255.255.255.255":
-        return False
-    if address in _HOME_NETWORK:
-        return True
-    ahead = text[max(0, start - _MAX_AHEAD) : start].rpartition("\n")[2]
-    names, versions = _installed()
-    name = _NAME_AHEAD.search(ahead)
-    is_version = match[0] in versions or (name is not None and name[1].lower() in names)
-    return not is_version and _OF_VERSION.search(ahead) is None
-
-
-@functools.cache
-def _installed() -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names, in lower case, and the versions of the installed distributions."""
-    pairs = [(each.name.lower(), each.version) for each in metadata.distributions() if each.name]
-    return frozenset(name for name, _ in pairs), frozenset(version for _, version in pairs)
-
-
-def is_long_address(match: re.Match[str]) -> bool:
-    """Whether groups with colons are an IPv6 address: no slice like `x[1::2]`, no time, no name in C++."""
-    groups = [group for group in match[0].split(":") if group]
-    try:
-        address = ipaddress.IPv6Address(match[0])
-    except ValueError:
-        return False
-    if address.is_loopback or address.is_unspecified or len(groups) < 2:
-        return False
-    has_letters = re.search(r"[a-f]", match[0], re.IGNORECASE) and re.search(r"\d", match[0])
-    return bool(has_letters and max(map(len, groups)) > len("ff")) or len(groups) > len("ffff")
 
 
 _UNQUOTED = r"[^\s\"'`,;&(){}\[\]<>\\]"
@@ -175,12 +104,6 @@ def _row(
     is_secret: Callable[[re.Match[str]], bool] = lambda _: True,
 ) -> Shape:
     return Shape(kind, tuple(needs.split()), re.compile(pattern, flags), is_secret=is_secret)
-
-
-def _address(kind: str, needs: str, pattern: str, is_secret: Callable[[re.Match[str]], bool]) -> Shape:
-    return Shape(
-        kind, (needs,), re.compile(pattern), "<e-mail>" if needs == "@" else "<ip>", is_secret, everywhere=False
-    )
 
 
 def _prefixed(kind: str, prefixes: str, characters: str = r"[A-Za-z0-9_-]", least: int = 16) -> Shape:
@@ -288,15 +211,26 @@ SHAPES: tuple[Shape, ...] = (
         re.IGNORECASE,
         is_random,
     ),
-    _address(
+    # `x @ self.weight` is a product of matrices, and everybody is git@github.com.
+    Shape(
         "e-mail address",
-        "@",
-        r"(?<![\w.+%-])[\w.+%-]+@(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+(?P<top>[A-Za-z]{2,24})(?![\w-])(?!\.\w)",
-        is_mail,
+        ("@",),
+        re.compile(
+            r"(?<![\w.+%-])(?!git@)[\w.+%-]+@(?!self\.|torch\.)(?:[A-Za-z0-9-]+\.)+(?!weight\b)[a-z]{2,24}(?![\w(\[@-]|\.\w)"
+        ),
+        "<e-mail>",
+        everywhere=False,
     ),
-    _address("IP address", ".", r"(?<![\w.+-])(?:\d{1,3}\.){3}\d{1,3}(?![\w+-])(?!\.\w)", is_address),
-    _address(
-        "IP address", ":", r"(?<![\w:.])(?:[0-9a-fA-F]{1,4})?(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:])", is_long_address
+    # Four numbers, of which the first and another have two digits: more than most versions have. IPv6: global or local.
+    Shape(
+        "IP address",
+        (".", ":"),
+        re.compile(
+            r"(?<![\w.+=-])(?:10|(?:[1-9]\d|1\d\d|2[0-5]\d)(?=[\d.]*\.\d\d))(?:\.\d{1,3}){3}(?![\w+-]|\.\w)|"
+            r"(?<![\w:.])(?:[23][0-9a-f]{3}|f[de][0-9a-f]{2})(?::[0-9a-f]{0,4}){3,7}(?![\w:])"
+        ),
+        "<ip>",
+        everywhere=False,
     ),
 )
 

@@ -37,7 +37,6 @@ from minifier.repro.report.needs_text import sentence_of_calls_ahead, sentences_
 from minifier.repro.report.outcome import Outcome
 from minifier.repro.report.phrases import in_module, what_to_do
 from minifier.repro.report.pictures import boxes_of, mermaid, op_kinds, overview
-from minifier.repro.report.privacy import without_private_paths
 
 _MOST_DRAWN = 60  # nodes; a larger graph is not drawn
 _MOST_KINDS = 24
@@ -52,8 +51,8 @@ _REACHED = {
 }
 
 
-def report_of(outcome: Outcome, history: Sequence[Probed] = ()) -> Report:
-    """Return the whole report. `history` has the probes of the run."""
+def report_of(outcome: Outcome, history: Sequence[Probed] = (), key: str = "") -> Report:
+    """Return the whole report. `history` has the probes of the run, `key` is that of result.json."""
     return Report(
         title_of(outcome.minimal or outcome.case),
         (
@@ -69,7 +68,7 @@ def report_of(outcome: Outcome, history: Sequence[Probed] = ()) -> Report:
             *_reduced_graph(outcome),
             *_how(outcome, history),
             *_met(outcome),
-            *duplicates(outcome.minimal or outcome.case),
+            *duplicates(outcome.minimal or outcome.case, key),
             *_errors(outcome),
             *_versions(outcome),
         ),
@@ -250,8 +249,7 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
         f"It imports modules from {code(':'.join(folders))}, which are not installed: `PYTHONPATH` has to name them."
     )
     path = Text(where) if folders else None
-    text = without_private_paths(outcome.repro.text, outcome.case.script.path)
-    return sections_of("Minified repro", Code(text, "python"), beside, path, reason)
+    return sections_of("Minified repro", Code(outcome.repro.text, "python"), beside, path, reason)
 
 
 def _reduced_graph(outcome: Outcome) -> Iterable[Section]:

@@ -10,7 +10,7 @@ import typing
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,8 @@ from minifier.repro.report.markdown import (
     Items,
     Section,
     Text,
-    cleaned_markdown,
     issue_of,
+    markdown,
     page,
     sections_of,
 )
@@ -70,18 +70,12 @@ from minifier.repro.report.privacy import (
     shareable,
     shareable_case,
     shareable_graph,
-    shareable_json,
     without_private_paths,
 )
-from minifier.repro.report.redact import Redactor, Removal
-from minifier.repro.report.secret_constants import (
-    MAX_DEPTH,
-    SecretConstant,
-    without_secret_comments,
-    without_secret_constants,
-)
+from minifier.repro.report.redact import Redactor, Removal, SecretConstant, secret_constants, without_secret_comments
 from minifier.repro.report.sections import report_of
 
+MAX_DEPTH = 1000  # levels of nested expressions of a repro; a sum of terms has one for each
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 MARKDOWN, PAGE = "report.md", "report.html"
@@ -149,23 +143,23 @@ def write_reports(
     owned = Ownership(outcome.case.script.path, outcome.backend_files)
     with private_as_noted(out / "case"):
         redactor = _redactor(outcome)
-        program = outcome.repro.text if outcome.repro is not None else ""
-        constants = without_secret_constants(program, redactor)[1]
-        result = json.dumps(changed_strings(result_data(outcome), redactor.marked), indent=1) + "\n"
-        texts = {RESULT: redactor.clean(RESULT, result)}
-        case = list(case_entries(out, outcome, owned, redactor))
+
+        def clean(file: str, text: str) -> str:
+            return shareable(redactor.clean(file, text), owned)
+
+        constants = secret_constants(outcome.repro.text, redactor) if outcome.repro is not None else ()
+        texts = {RESULT: _result_text(outcome, redactor)}
+        case = list(case_entries(out, outcome, owned, redactor, clean))
         shared = case[0].content() if outcome.repro is not None else b""
-        public = redactor.clean(RESULT, shareable_json(texts[RESULT], owned, redactor.marked))
-        public = with_mark(public, out, shared, consent.data)
-        others = [*other_entries(out, outcome, consent.data), *artifact_entries(out, owned, redactor)]
+        result = result_data(outcome)
+        public = with_mark(changed_strings(result, functools.partial(clean, RESULT)), out, shared, consent.data)
+        others = [*other_entries(out, outcome, consent.data), *artifact_entries(out, clean)]
         known = plan_bundle([*case, BundleEntry.of(RESULT, public), *others])
-        report = report_of(outcome, read_history(out))
+        report = report_of(_as_shown(outcome, owned, redactor, clean), read_history(out), result["failure"]["key"])
         files = tuple(bundle_section(known, constants, consent.constants))
-        report = report.plus(files).changed(lambda text: shareable(redactor.marked(text), owned), redactor.marked)
-        texts |= {MARKDOWN: cleaned_markdown(MARKDOWN, report, redactor), PAGE: redactor.clean(PAGE, page(report))}
+        texts |= {MARKDOWN: markdown(report.plus(files)), PAGE: page(report.plus(files))}
         culprit = "torch" if outcome.case.is_of_torch else outcome.case.backend.distribution
-        where = github_repository(culprit) if culprit else ""
-        issue = issue_of(report.without_last(len(files)), redactor, where) if with_issue else None
+        issue = issue_of(report, github_repository(culprit) if culprit else "") if with_issue else None
     plan = plan_bundle(
         [
             *case[:1],
@@ -204,13 +198,25 @@ def write_bare_reports(out: Path, outcome: Outcome) -> None:
     for name in (PAGE, BUNDLE):  # of an earlier run in this folder
         (out / name).unlink(missing_ok=True)
     redactor = _redactor(outcome)
-    result = json.dumps(changed_strings(result_data(outcome), redactor.marked), indent=1) + "\n"
     traces = "".join(f"\n```\n{error.strip()}\n```\n" for error in outcome.errors)
     text = f"# minify could not write this report\n\n`minify report` of the folder tries it again.\n{traces}"
-    result, text = redactor.clean(RESULT, result), redactor.clean(MARKDOWN, text)
+    result, text = _result_text(outcome, redactor), redactor.clean(MARKDOWN, text)
     _keep(out, outcome, Consent(), tuple(redactor.taken))
     write_atomically(out / RESULT, result)
     write_atomically(out / MARKDOWN, text)
+
+
+def _as_shown(outcome: Outcome, owned: Ownership, redactor: Redactor, clean: Callable[[str, str], str]) -> Outcome:
+    """Return the run with each text cleaned: what a report says of it may be shared."""
+    shown: Outcome = changed_strings(outcome, functools.cache(functools.partial(clean, MARKDOWN)))
+    if outcome.repro is None or shown.repro is None:
+        return shown
+    text = without_private_paths(redactor.clean(MARKDOWN, outcome.repro.text), owned.script)
+    return replace(shown, repro=replace(shown.repro, text=text))
+
+
+def _result_text(outcome: Outcome, redactor: Redactor) -> str:
+    return json.dumps(changed_strings(result_data(outcome), functools.partial(redactor.clean, RESULT)), indent=1) + "\n"
 
 
 def _redactor(outcome: Outcome) -> Redactor:
@@ -391,20 +397,19 @@ def write_bundle(path: Path, plan: Plan) -> None:
             bundle.writestr(entry.name, entry.content())
 
 
-def case_entries(folder: Path, outcome: Outcome, owned: Ownership, redactor: Redactor) -> Iterator[BundleEntry]:
+def case_entries(
+    folder: Path, outcome: Outcome, owned: Ownership, redactor: Redactor, clean: Callable[[str, str], str]
+) -> Iterator[BundleEntry]:
     """Return the entries with the repro and the reduced Case, without what is private; the repro's constants stay."""
-    definitions = definitions_left(outcome.minimal) if outcome.minimal is not None else ""
     if outcome.repro is not None:
-        program = without_private_paths(without_secret_comments(outcome.repro.text, redactor), owned.script)
-        yield BundleEntry.of("repro.py", redactor.settled("repro.py", program))
+        program = without_secret_comments("repro.py", outcome.repro.text, redactor)
+        yield BundleEntry.of("repro.py", without_private_paths(program, owned.script))
     if (folder / f"minimal/{CASE}").exists():
-        for name in (CASE, GRAPH):
-            text = (folder / "minimal" / name).read_text(encoding="utf-8")
-            if name == CASE:
-                text = shareable_case(text, owned, definitions, redactor.marked)
-            else:
-                text = shareable_graph(text, owned, redactor.marked)
-            yield BundleEntry.of(f"minimal/{name}", redactor.clean(f"minimal/{name}", text))
+        definitions = definitions_left(outcome.minimal) if outcome.minimal is not None else ""
+        definitions = without_private_paths(redactor.clean(CASE, definitions), owned.script)
+        case, graph = ((folder / "minimal" / name).read_text(encoding="utf-8") for name in (CASE, GRAPH))
+        yield BundleEntry.of(f"minimal/{CASE}", shareable_case(case, definitions, functools.partial(clean, CASE)))
+        yield BundleEntry.of(f"minimal/{GRAPH}", shareable_graph(graph, functools.partial(clean, GRAPH)))
 
 
 def other_entries(folder: Path, outcome: Outcome, include_data: bool) -> Iterator[BundleEntry]:
@@ -418,7 +423,7 @@ def other_entries(folder: Path, outcome: Outcome, include_data: bool) -> Iterato
         yield BundleEntry(name, path.stat().st_size, functools.partial(read_bytes, path, MAX_TENSOR_BYTES))
 
 
-def artifact_entries(folder: Path, owned: Ownership, redactor: Redactor) -> Iterator[BundleEntry]:
+def artifact_entries(folder: Path, clean: Callable[[str, str], str]) -> Iterator[BundleEntry]:
     """Return the entries with what the compiler made of the reduced Case, without what is private."""
     for path in sorted((folder / ARTIFACTS).glob("*")):
         name = f"{ARTIFACTS}/{path.name}"
@@ -426,16 +431,15 @@ def artifact_entries(folder: Path, owned: Ownership, redactor: Redactor) -> Iter
             text = read_text(path, errors="replace")
         except NotAFile as error:
             raise UsageError(f"{path}: {error.strerror}. Remove it.") from None
-        text = shareable(redactor.marked(text), owned)
-        yield BundleEntry.of(name, redactor.clean(name, text))
+        yield BundleEntry.of(name, clean(name, text))
 
 
-def with_mark(result: str, folder: Path, program: bytes, include_data: bool) -> str:
+def with_mark(data: dict[str, Any], folder: Path, program: bytes, include_data: bool) -> str:
     """Return result.json without places in the script, with the mark of the bundle's repro without private paths.
 
     There is none if the folder's repro has no mark: whoever lists a stranger's folder must not vouch for it.
     """
-    data, path = json.loads(result), folder / "repro.py"
+    path = folder / "repro.py"
     script = path.read_bytes() if path.exists() else b""
     beside = contents_beside(path, script.decode(errors="replace"))
     is_own = is_own_repro(data, script, beside)
