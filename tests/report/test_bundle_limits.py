@@ -12,7 +12,7 @@ from minifier.data.case import Level
 from minifier.data.case.store import save
 from minifier.errors import UsageError
 from minifier.repro.emit.repro import Repro
-from minifier.repro.report.markdown import LIMIT, Code, Folded, Items, Report, Section, Table, Text, markdown
+from minifier.repro.report.markdown import LIMIT, Report, Section, fence, folded, items, markdown, prose, table
 from minifier.repro.report.outcome import Outcome, Status
 from minifier.repro.report.write_reports import (
     BundleEntry,
@@ -25,11 +25,11 @@ from minifier.repro.report.write_reports import (
 
 LINES = st.integers(0, 2000).map(lambda count: "\n".join(f"line {number} of it" for number in range(count)))
 BLOCKS = st.one_of(
-    LINES.map(Text),
-    st.builds(Code, LINES, st.sampled_from(["", "python", "diff"])),
-    LINES.map(lambda text: Items(tuple(text.splitlines()))),
-    LINES.map(lambda text: Table(("a",), tuple((line,) for line in text.splitlines()))),
-    LINES.map(lambda text: Folded("more", (Code(text),))),
+    LINES.map(prose),
+    st.builds(fence, LINES, st.sampled_from(["", "python", "diff"])),
+    LINES.map(lambda text: items(text.splitlines())),
+    LINES.map(lambda text: table(("a",), [(line,) for line in text.splitlines()])),
+    LINES.map(lambda text: folded("more", fence(text))),
 )
 SECTIONS = st.builds(Section, st.text("abc", min_size=1), st.tuples(BLOCKS), weight=st.integers(0, 3))
 
@@ -45,14 +45,14 @@ def test_a_report_is_never_longer_than_an_issue_may_be(sections, limit):
 
 
 def test_what_is_left_out_is_listed_the_least_important_first():
-    long = Section("Long", (Code("word\n" * 2000),), weight=1)
-    report = Report("t", (Section("Needed", (Text("this"),)), replace(long, title="Longer", weight=3), long))
+    long = Section("Long", (fence("word\n" * 2000),), weight=1)
+    report = Report("t", (Section("Needed", ("this",)), replace(long, title="Longer", weight=3), long))
     text = markdown(report, 15_000)
     assert "## Long\n" in text and "## Longer\n" not in text and text.endswith("Longer\n")
 
 
 def test_half_a_program_is_not_shown():
-    report = Report("t", (Section("Minified repro", (Code("x = 1\n" * 9000, "python"),)),))
+    report = Report("t", (Section("Minified repro", (fence("x = 1\n" * 9000, "python"),)),))
     text = markdown(report, 20_000)
     assert "x = 1" not in text and "repro.py" in text
 

@@ -12,8 +12,19 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from outcomes import outcome
 
-from minifier.repro.report.inline import cell, code, inert
-from minifier.repro.report.markdown import Code, Folded, Items, Report, Section, Table, Text, markdown, page
+from minifier.repro.report.markdown import (
+    Report,
+    Section,
+    cell,
+    code,
+    fence,
+    folded,
+    items,
+    markdown,
+    page,
+    prose,
+    table,
+)
 from minifier.repro.report.sections import report_of
 
 RENDERER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -62,7 +73,7 @@ def shown(text: str) -> str:
 @example("[]:@")
 @given(TEXTS)
 def test_prose_is_inert_and_its_characters_are_shown(text):
-    written = inert(text)
+    written = prose(text)
     assert live_parts(written) == []
     headings = [token.type for token in RENDERER.parse(written) if token.level == 0 and token.nesting >= 0]
     assert set(headings) <= {"paragraph_open", "inline"}
@@ -92,19 +103,19 @@ def test_inline_code_is_one_piece_of_code(text):
 @settings(max_examples=50)
 @given(st.lists(TEXTS, min_size=5, max_size=5))
 def test_every_block_holds_what_it_is_given(texts):
-    title, item, cell, program, folded = texts
+    title, item, in_cell, program, in_fold = texts
     blocks = (
-        Text(item),
-        Items((item,)),
-        Table(("a", "b"), ((cell, "x"),)),
-        Code(program),
-        Folded("more", (Code(folded),)),
+        prose(item),
+        items((item,)),
+        table(("a", "b"), ((in_cell, "x"),)),
+        fence(program),
+        folded("more", fence(in_fold)),
     )
     text = markdown(Report(f"t {title}", (Section("Heading", blocks),)))
     tokens = RENDERER.parse(text)
     assert live_parts(text) == []
     assert [token.tag for token in tokens if token.type == "heading_open"] == ["h1", "h2"]
-    assert [token.content.rstrip() for token in tokens if token.type == "fence"] == [program.rstrip(), folded.rstrip()]
+    assert [token.content.rstrip() for token in tokens if token.type == "fence"] == [program.rstrip(), in_fold.rstrip()]
     assert sum(token.type == "td_open" for token in tokens) == 2
 
 

@@ -12,14 +12,14 @@ from outcomes import outcome
 
 from minifier.data.case import Level
 from minifier.data.case.store import save
-from minifier.repro.report.markdown import Code, Issue, Report, Section, Text, issue_of
+from minifier.repro.report.markdown import Issue, Report, Section, fence, issue_of
 from minifier.repro.report.write_reports import write_reports
 
 KEY = "ghp_" + "a1B2c3D4e5F6" * 3
 
 
 def issue(title: str = "[b] it fails", text: str = "words\n" * 5) -> Issue:
-    return issue_of(Report(title, (Section("Describe the bug", (Text("It fails."), Code(text))),)))
+    return issue_of(Report(title, (Section("Describe the bug", ("It fails.", fence(text))),)))
 
 
 @pytest.mark.parametrize("text", ["word " * 100_000, "word\n" * 100_000])

@@ -27,7 +27,7 @@ HISTORY = tuple(Probed("delete", size, size % 2 == 0, 0.1) for size in (300, 151
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory) -> Path:
-    """The report of a run on 300 ops, with all its pictures."""
+    """The report of a run on 300 ops, with its picture."""
     ops = [call("a0", "torch.sin", Ref("x"))] + [call(f"a{n}", "torch.cos", Ref(f"a{n - 1}")) for n in range(1, 300)]
     given = outcome(small_case().failure)
     given = replace(given, case=replace(given.case, graph=graph(placeholder("x"), *ops, output("a299"))))
@@ -39,7 +39,7 @@ def document(tmp_path_factory) -> Path:
 def test_it_is_one_file_that_fetches_nothing(document):
     text = document.read_text()
     assert "<script" not in text and "src=" not in text and "href=" not in text and "@import" not in text
-    assert text.count("<svg") == 1 and text.count('class="gone"') == 300
+    assert text.count("<figure") == 1 and text.count('class="gone"') == 300
 
 
 def test_what_a_backend_says_is_text_not_markup():

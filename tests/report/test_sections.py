@@ -14,11 +14,10 @@ from minifier.data.case.serial import pack, unpack
 from minifier.data.failure import Aspect, Difference, ElementPair, Failure, Fingerprint, Frame, Kind, Stage
 from minifier.reduction.summary import OtherFailure, Summary
 from minifier.repro.emit.repro import Repro
-from minifier.repro.report.failure_text import duplicates, title_of
-from minifier.repro.report.markdown import cut
+from minifier.repro.report.failure_text import cut, duplicates, title_of
 from minifier.repro.report.outcome import duplicate_key, result_data
-from minifier.repro.report.pictures import boxes_of
 from minifier.repro.report.privacy import shareable_case
+from minifier.repro.report.sections import mermaid
 
 WRONG = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values")
 
@@ -113,8 +112,8 @@ def test_the_same_failure_has_the_same_key_whatever_its_numbers_and_the_users_na
     others += [key(replace(wrong, backend=replace(case.backend, name="other")))]
     others += [key(replace(wrong, graph=replace(case.graph, nodes=nodes)))]
     assert len({key(), *others}) == 7
-    (section,) = duplicates(wrong)
-    assert case.backend.name in "".join(block.text for block in section.blocks)
+    (section,) = duplicates(wrong, "0123")
+    assert case.backend.name in section.blocks[0] and "0123" in section.blocks[0]
 
 
 def test_a_graph_is_drawn_from_its_inputs_down():
@@ -123,9 +122,10 @@ def test_a_graph_is_drawn_from_its_inputs_down():
         call("b", "torch.cos", Ref("a")),
         call("c", "torch.add", Ref("b"), Ref("y")),
     )
-    boxes = boxes_of(graph(placeholder("x"), placeholder("y"), *ops, output("c", "a")))
-    assert [box.label for box in boxes] == ["input", "input", "sin", "cos", "add", "output"]
-    assert boxes[4].below == (3, 1)
+    lines = mermaid(graph(placeholder("x"), placeholder("y"), *ops, output("c", "a"))).splitlines()
+    labels = [line.partition('"')[2].partition('"')[0].partition("<br/>")[0] for line in lines if '"' in line]
+    assert labels == ["input", "input", "sin", "cos", "add", "output"]
+    assert [line.split()[0] for line in lines if line.endswith("--> n4")] == ["n3", "n1"]
 
 
 def test_the_result_says_what_check_needs():

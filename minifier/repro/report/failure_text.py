@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -13,15 +14,16 @@ from minifier.data.failure import Aspect, Failure, Kind, Stage
 from minifier.data.failure.frames import TESTING
 from minifier.data.failure.normalise import headline, normalise, shortened
 from minifier.process.progress import counted
-from minifier.repro.report.inline import code
-from minifier.repro.report.markdown import Block, Code, Section, Table, Text, cut, sections_of
-from minifier.repro.report.outcome import Outcome, duplicate_key, op_names, words_of
+from minifier.repro.report.markdown import Section, code, fence, prose, sections_of, table
+from minifier.repro.report.outcome import Outcome, op_names, words_of
 
 _MAX_TRACEBACK_LINES = 60
 _MAX_DIFFERENCES = 8
 _MAX_NAMED_OPS = 3
 _MAX_EXPRESSION_CHARS = 60
 _MAX_TITLE_MESSAGE_CHARS = 100
+_HEADER = re.compile(r"[ |+]*(Exception Group )?Traceback \(most recent call last\):")
+_FRAME = re.compile(r'[ |+]*File "')
 
 _WHEN = {
     Stage.CAPTURE: "before any backend is called",
@@ -179,7 +181,7 @@ def _program(outcome: Outcome) -> str:
     return f"a {whole} with {count} ops"
 
 
-def duplicates(case: Case, key: str = "") -> Iterable[Section]:
+def duplicates(case: Case, key: str) -> Iterable[Section]:
     """Give words that find earlier reports of the same failure, and the failure's key."""
     fingerprint = case.failure.fingerprint
     parts = [fingerprint.types[0].rpartition(".")[2] if fingerprint.types else fingerprint.kind.value]
@@ -194,8 +196,8 @@ def duplicates(case: Case, key: str = "") -> Iterable[Section]:
         parts = [case.backend.name, *ops, _event(case.failure), fingerprint.native]
     words = " ".join(filter(None, parts))
     stage = f"{fingerprint.stage.value}, {fingerprint.kind.value}"
-    text = f"Search for {code(words)}. The same failure ({stage}) has the same key: `{key or duplicate_key(case)}`."
-    return sections_of("Finding duplicates", Text(text), level=3, weight=2)
+    text = f"Search for {code(words)}. The same failure ({stage}) has the same key: `{key}`."
+    return sections_of("Finding duplicates", prose(text), level=3, weight=2)
 
 
 def _verdict(outcome: Outcome) -> str:
@@ -215,29 +217,63 @@ def _verdict(outcome: Outcome) -> str:
 def both_errors(outcome: Outcome) -> Iterable[Section]:
     """Show the script's failure and the repro's: a traceback, or the output before a death."""
     failure = outcome.failure
-    blocks: list[Block] = [Text(_verdict(outcome))]
+    blocks = [_verdict(outcome), "Original:"]
     if failure.differences:
-        blocks += [Text("Original:"), _differences(failure), *_elements(outcome)]
+        blocks += [_differences(failure), *_elements(outcome)]
     else:
-        blocks += [Text("Original:"), Code(_shown(failure.traceback or failure.message))]
+        blocks.append(_shown(failure.traceback or failure.message))
     if written := (outcome.minimal or outcome.case).failure.written:
-        source = "What native code wrote before that, or the innermost functions of its stack:"
-        blocks += [Text(source), Code(_shown(written))]
+        blocks += ["What native code wrote before that, or the innermost functions of its stack:", _shown(written)]
     if outcome.verification is not None and outcome.verification.runs:
         run = outcome.verification.runs[0]
         seen = run.failure.traceback if run.failure is not None else run.output
-        blocks += [Text("Repro:"), Code(_shown(seen or run.output or "(it printed nothing)"))]
-    blocks.append(Text(f"Compared by: {code(normalise(failure.fingerprint.sentence()))}"))
+        blocks += ["Repro:", _shown(seen or run.output or "(it printed nothing)")]
+    blocks.append(f"Compared by: {code(normalise(failure.fingerprint.sentence()))}")
     if failure.fingerprint.any_message:
-        blocks.append(Text("The message varies: any from the same function counts that shares half of its words."))
+        blocks.append("The message varies: any from the same function counts that shares half of its words.")
     return sections_of("Error logs", *blocks)
 
 
 def _shown(trace: str) -> str:
-    return cut(trace, _MAX_TRACEBACK_LINES)
+    return fence(cut(trace, _MAX_TRACEBACK_LINES))
 
 
-def _differences(failure: Failure) -> Table:
+def cut(text: str, max_lines: int) -> str:
+    """Cut a text of more than `max_lines` lines to about this length.
+
+    A text loses its middle. In a traceback each exception keeps its innermost frames and the ends of its message.
+    """
+    lines = text.rstrip().splitlines()
+    starts = [0, *(i for i, line in enumerate(lines) if i and _HEADER.match(line)), len(lines)]
+    sections = [lines[start:end] for start, end in itertools.pairwise(starts)]
+    allowed, left = dict.fromkeys(range(len(sections)), 0), max_lines
+    for rank, number in enumerate(sorted(allowed, key=lambda number: len(sections[number]))):
+        allowed[number] = min(len(sections[number]), left // (len(sections) - rank))
+        left -= allowed[number]
+    return "\n".join(line for n, section in enumerate(sections) for line in _cut_exception(section, allowed[n]))
+
+
+def _cut_exception(lines: list[str], max_lines: int) -> list[str]:
+    """Cut the traceback of an exception, or a text without frames."""
+    frames = [number for number, line in enumerate(lines) if _FRAME.match(line)]
+    if not frames:
+        return _without_middle(lines, max_lines, max_lines // 2)
+    behind = (number for number in range(frames[-1], len(lines)) if not lines[number].startswith((" ", "|")))
+    end = next(behind, len(lines))
+    message_lines = min(len(lines) - end, max(max_lines // 3, max_lines - end))
+    message = _without_middle(lines[end:], message_lines, message_lines // 2)
+    return [*_without_middle(lines[:end], max_lines - message_lines, max_lines // 6), *message]
+
+
+def _without_middle(lines: list[str], max_lines: int, head: int) -> list[str]:
+    """Return `max_lines` of the lines, the first `head` of them from the beginning, with a note between."""
+    if len(lines) <= max_lines:
+        return lines
+    tail = len(lines) - (max_lines - head)
+    return [*lines[:head], f"[{tail - head} lines left out]", *lines[tail:]]
+
+
+def _differences(failure: Failure) -> str:
     """List the error of each result that differs from eager's."""
     shown = failure.differences[:_MAX_DIFFERENCES]
     rows = [
@@ -249,13 +285,13 @@ def _differences(failure: Failure) -> Table:
     return _table(("where", "what", "error", "eager's own error", "noise of eager", ""), rows)
 
 
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """Return the table, without its last column if that is empty."""
     columns = len(head) if any(row[-1] for row in rows) else len(head) - 1
-    return Table(head[:columns], tuple(row[:columns] for row in rows))
+    return table(head[:columns], [row[:columns] for row in rows])
 
 
-def _elements(outcome: Outcome) -> Iterable[Block]:
+def _elements(outcome: Outcome) -> Iterable[str]:
     """List the elements that are furthest from eager's, of the repro's first wrong result.
 
     They are left out if the repro reads its inputs from a file: values of a user's data are not shown.
@@ -269,7 +305,7 @@ def _elements(outcome: Outcome) -> Iterable[Block]:
         (", ".join(map(str, each.index)) or "()", each.compiled, each.eager, _number(each.ulps))
         for each in first.elements
     ]
-    yield Text(f"Elements of {first.where} of the repro that are furthest from eager's:")
+    yield prose(f"Elements of {first.where} of the repro that are furthest from eager's:")
     yield _table(("index", "compiled", "eager", "ulps"), rows)
 
 

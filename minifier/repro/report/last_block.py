@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from minifier.data.case.graph import Node
+from minifier.data.case.literals import WITHOUT
 from minifier.data.case.run_folder import shown_path, typed_path
 from minifier.data.failure.frames import is_owned
 from minifier.data.failure.kinds import Aspect, Kind, Stage
 from minifier.data.failure.normalise import headline, shortened
 from minifier.errors import said_of_trace
 from minifier.process.progress import counted
-from minifier.repro.report.phrases import in_module, what_to_do
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.repro.report.outcome import Outcome
@@ -22,6 +23,7 @@ _INDENT = 10  # columns of the labels
 _MAX_OTHERS = 3  # other failures that are named
 _MAX_PLACES = 3
 _MAX_MESSAGE_CHARACTERS = 160
+Mark = Callable[[str], str]  # encloses names and source in backticks, for a report
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,20 @@ def lines_of(rows: Sequence[ResultRow], width: int | None) -> Iterator[tuple[str
                 wrapper = textwrap.TextWrapper(width, label, indent, break_long_words=False, break_on_hyphens=False)
                 yield from ((line, row.style) for line in wrapper.wrap(text))
             label = indent
+
+
+def in_module(node: Node, mark: Mark = str) -> str:
+    """Return ` in Block (layers.3)`, the class of the module around an op and its path; "" outside of modules."""
+    name, path = node.module
+    where = f" ({mark(path)})" if path else ""
+    return f" in {mark(name)}{where}" if name else ""
+
+
+def what_to_do(change: str, mark: Mark = str, note: str = "") -> str:
+    """Return how a change that avoids the failure is made: `leave out ...`, or the line itself, with a note of it."""
+    if change.startswith(WITHOUT):
+        return f"leave out {mark(change.removeprefix(WITHOUT))}"
+    return f"{mark(change)}{note}"
 
 
 def _failed(outcome: Outcome) -> str:

@@ -1,85 +1,102 @@
-"""A report as data, as report.md and report.html, and as an issue on GitHub."""
+"""A report as Markdown, as a page that is made of it, and as an issue on GitHub.
+
+Messages and names may hold anything: markup, HTML, links, mentions of people. They stand in code, which they cannot
+end. A section is made of blocks of Markdown; `code`, `cell`, `prose` and `fence` make them of texts.
+"""
 
 from __future__ import annotations
 
-import functools
-import itertools
 import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
 from html import escape
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markdown_it import MarkdownIt
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
 from minifier.data.failure.normalise import shortened
-from minifier.repro.report.inline import cell, inert, spans
+
+MARKDOWN, PAGE, ISSUE = "report.md", "report.html", "issue.md"
+LIMIT = 65_536  # characters of an issue's text on GitHub
+_MAX_TITLE_CHARACTERS = 256  # of an issue on GitHub
+_TOO_LONG = "It is too long to be shown here: report.html and `repro.py` have it."
+_TOKEN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|[^\s`]+|`+")  # inline code, or a word
+# Words that Markdown or an issue tracker changes: by markup, HTML, entities, links, mentions and references.
+_CHANGED = re.compile(
+    r"[`*<>\\$#~@&|^]|(?<![^\W_])_|_(?![^\W_])|\][(\[:]|!\[|://|\bwww\.|\bGH-\d|\b(?:mailto|xmpp):", re.IGNORECASE
+)
+_BEGINS_BLOCK = re.compile(r"[-+=:\[]|\d+[.)]$")
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A paragraph."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """Preformatted text: a program, a traceback."""
-
-    text: str
-    language: str = ""
+def code(text: str) -> str:
+    """Return the text as inline code, between more backticks than it has in a row."""
+    text = " ".join(text.split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}" if text else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
-    """A list."""
+def prose(text: str) -> str:
+    """Return a text as a line of Markdown that shows it: inline code stays, and a word that is no mere word becomes it.
 
-    items: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of text under a head."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """A picture, as SVG with a title for the page, or as Mermaid for issue trackers."""
-
-    svg: str = ""
-    title: str = ""
-    mermaid: str = ""
+    `it reads a*b` becomes "it reads `a*b`".
+    """
+    text, written, end = " ".join(text.split()), "", 0
+    for token in _TOKEN.finditer(text):
+        piece = token[0]
+        is_word = token["ticks"] is None
+        if is_word and (_CHANGED.search(piece) or (not written and _BEGINS_BLOCK.match(piece))):
+            piece = code(piece)
+        is_apart = token.start() > end or (written.endswith("`") and piece.startswith("`"))
+        written += f" {piece}" if is_apart and written else piece
+        end = token.end()
+    return written
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """Blocks that are shown on a click."""
-
-    title: str
-    blocks: tuple[Block, ...]
+def cell(text: str) -> str:
+    """Return a text as `prose` for a cell of a table, which a pipe would end, in inline code too."""
+    return "&#124;".join(map(prose, text.split("|")))
 
 
-Block = Text | Code | Items | Table | Drawing | Folded
+def fence(text: str, language: str = "") -> str:
+    """Return a program or a traceback as a block of code, between more backticks than it has in a row."""
+    marks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{marks}{language}\n{text.rstrip()}\n{marks}"
+
+
+def items(texts: Iterable[str]) -> str:
+    """Return a list; "" of nothing."""
+    return "\n".join(f"- {prose(text)}" for text in texts)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table."""
+    lines = (f"| {' | '.join(map(cell, row))} |" for row in (head, *rows))
+    return "\n".join((next(lines), f"| {' | '.join(['---'] * len(head))} |", *lines))
+
+
+def folded(title: str, *blocks: str) -> str:
+    """Return blocks that are shown on a click."""
+    content = "\n\n".join(filter(None, blocks))
+    return f"<details>\n<summary>{escape(' '.join(title.split()))}</summary>\n\n{content}\n\n</details>"
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and its blocks. A report that is too long loses its heaviest sections, but none of weight 0."""
+    """A heading and its blocks. `page` are its blocks on the page, None if they are the same.
+
+    A report that is too long loses its heaviest sections, but none of weight 0.
+    """
 
     title: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[str, ...]
     level: int = 2
     weight: int = 0
+    page: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,184 +111,56 @@ class Report:
         return replace(self, sections=(*self.sections, *sections))
 
 
-def cut(text: str, max_lines: int) -> str:
-    """Cut a text of more than `max_lines` lines to about this length.
-
-    A text loses its middle. In a traceback each exception keeps its innermost frames and the ends of its message.
-    """
-    lines = text.rstrip().splitlines()
-    starts = [0, *(i for i, line in enumerate(lines) if i and _HEADER.match(line)), len(lines)]
-    sections = [lines[start:end] for start, end in itertools.pairwise(starts)]
-    allowed, left = dict.fromkeys(range(len(sections)), 0), max_lines
-    for rank, number in enumerate(sorted(allowed, key=lambda number: len(sections[number]))):
-        allowed[number] = min(len(sections[number]), left // (len(sections) - rank))
-        left -= allowed[number]
-    return "\n".join(line for n, section in enumerate(sections) for line in _cut_exception(section, allowed[n]))
-
-
-def _cut_exception(lines: list[str], max_lines: int) -> list[str]:
-    """Cut the traceback of an exception, or a text without frames."""
-    frames = [number for number, line in enumerate(lines) if _FRAME.match(line)]
-    if not frames:
-        return _without_middle(lines, max_lines, max_lines // 2)
-    behind = (number for number in range(frames[-1], len(lines)) if not lines[number].startswith((" ", "|")))
-    end = next(behind, len(lines))
-    message_lines = min(len(lines) - end, max(max_lines // 3, max_lines - end))
-    message = _without_middle(lines[end:], message_lines, message_lines // 2)
-    return [*_without_middle(lines[:end], max_lines - message_lines, max_lines // 6), *message]
-
-
-def _without_middle(lines: list[str], max_lines: int, head: int) -> list[str]:
-    """Return `max_lines` of the lines, the first `head` of them from the beginning, with a note between."""
-    if len(lines) <= max_lines:
-        return lines
-    tail = len(lines) - (max_lines - head)
-    return [*lines[:head], f"[{tail - head} lines left out]", *lines[tail:]]
-
-
-def sections_of(title: str, *blocks: Block | None, level: int = 2, weight: int = 0) -> Iterable[Section]:
-    """Return a section of the blocks that are not None, or no section without any."""
-    present = tuple(block for block in blocks if block is not None)
+def sections_of(title: str, *blocks: str, level: int = 2, weight: int = 0) -> Iterable[Section]:
+    """Return a section of the blocks that are not empty, or no section without any."""
+    present = tuple(filter(None, blocks))
     return [Section(title, present, level, weight)] if present else []
-
-
-LIMIT = 65_536  # characters of an issue's text on GitHub
-_BLOCK_LINE_LIMITS = (200, 60, 20, 6)  # tried in turn to shorten code, if leaving out sections is not enough
 
 
 def markdown(report: Report, limit: int = LIMIT) -> str:
     """Return the report in at most `limit` characters. The omitted sections are listed at its end."""
     sections, left_out = list(report.sections), list[str]()
-    while len(text := _whole(report.title, sections, left_out)) > limit:
+    while len(text := _joined(report.title, sections, left_out)) > limit:
         heaviest = max(sections, key=lambda section: section.weight)
         if not heaviest.weight:
             break
         sections.remove(heaviest)
         left_out.append(heaviest.title)
-    for lines in _BLOCK_LINE_LIMITS:
+    for longest in sorted((len(block) for section in sections for block in section.blocks), reverse=True):
         if len(text) <= limit:
             return text
-        sections = [_with_less(section, lines) for section in sections]
-        text = _whole(report.title, sections, [*left_out, f"all but {lines} lines of what is longer"])
-    if len(text) > limit:
-        note = "\n\nThe rest is in report.html.\n"
-        text = text[: limit - len(note)] + note
-    return text
+        sections = [_with_shorter_blocks(section, longest) for section in sections]
+        text = _joined(report.title, sections, left_out)
+    note = "\n\nThe rest is in report.html.\n"
+    return text if len(text) <= limit else text[: limit - len(note)] + note
 
 
-def _whole(title: str, sections: Sequence[Section], left_out: Sequence[str]) -> str:
-    paragraphs = [f"# {_line(title)}\n"] if title else []
+def _with_shorter_blocks(section: Section, characters: int) -> Section:
+    blocks = (block if len(block) < characters else _TOO_LONG for block in section.blocks)
+    return replace(section, blocks=tuple(blocks))
+
+
+def _joined(title: str, sections: Iterable[Section], left_out: Sequence[str] = ()) -> str:
+    paragraphs = [f"# {prose(title)}"] if title else []
     for section in sections:
-        blocks = [text for text in map(_block, section.blocks) if text]
-        if blocks or not section.blocks:  # no heading of a picture that only the page shows
-            paragraphs += [f"{'#' * section.level} {_line(section.title)}\n", *blocks]
+        paragraphs += [f"{'#' * section.level} {prose(section.title)}", *section.blocks]
     if left_out:
-        note = "For its length this is in report.html alone:\n"
-        paragraphs += ["## Left out\n", note, _block(Items(tuple(left_out)))]
-    return "\n".join(paragraphs)
-
-
-def _with_less(section: Section, lines: int) -> Section:
-    def less(block: Block) -> Block:
-        if isinstance(block, Folded):
-            return replace(block, blocks=tuple(map(less, block.blocks)))
-        if isinstance(block, Code) and block.language == "python" and block.text.count("\n") > lines:
-            return Text("It is too long to be shown here: `repro.py` in bundle.zip.")  # half a program is useless
-        return replace(block, text=cut(block.text, lines)) if isinstance(block, Code) else block
-
-    return replace(section, blocks=tuple(map(less, section.blocks)))
-
-
-@singledispatch
-def _block(block: Block) -> str:
-    raise TypeError(block)
-
-
-@_block.register
-def _(block: Text) -> str:
-    return f"{inert(block.text)}\n"
-
-
-@_block.register
-def _(block: Code) -> str:
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", block.text)), default=0))
-    return f"{fence}{block.language}\n{block.text.rstrip()}\n{fence}\n"
-
-
-@_block.register
-def _(block: Items) -> str:
-    return "".join(f"- {_line(item)}\n" for item in block.items)
-
-
-@_block.register
-def _(block: Table) -> str:
-    head, *rows = (f"| {' | '.join(map(cell, row))} |\n" for row in (block.head, *block.rows))
-    return "".join((head, f"| {' | '.join(['---'] * len(block.head))} |\n", *rows))
-
-
-def _line(text: str) -> str:
-    return inert(" ".join(text.split()))
-
-
-@_block.register
-def _(block: Drawing) -> str:
-    return _block(Code(block.mermaid, "mermaid")) if block.mermaid else ""
-
-
-@_block.register
-def _(block: Folded) -> str:
-    content = "\n".join(filter(None, map(_block, block.blocks)))
-    return f"<details>\n<summary>{escape(block.title)}</summary>\n\n{content}\n</details>\n"
+        paragraphs += ["## Left out", "For its length this is in report.html alone:", items(left_out)]
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def page(report: Report) -> str:
-    """Return the report as an HTML document, without what only an issue tracker draws."""
-    sections = (replace(each, blocks=tuple(filter(_has_page, each.blocks))) for each in report.sections)
-    shown = tuple(new for new, old in zip(sections, report.sections, strict=True) if new.blocks or not old.blocks)
-    return _environment().get_template("page.html.jinja").render(report=replace(report, sections=shown))
+    """Return the report as an HTML document: the same Markdown, but for the pictures."""
+    shown = (section if section.page is None else replace(section, blocks=section.page) for section in report.sections)
+    text = _joined(report.title, (section for section in shown if section.blocks or section.page is None))
+    renderer = MarkdownIt("commonmark", {"highlight": _coloured}).enable("table")
+    head, _, tail = Path(__file__).with_name("page.html").read_text(encoding="utf-8").partition("{content}")
+    return head.replace("{title}", escape(report.title)) + str(renderer.render(text)) + tail
 
 
-def _has_page(block: Block) -> bool:
-    return not isinstance(block, Drawing) or bool(block.svg)
-
-
-@functools.cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("minifier", "repro/report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.filters |= {"inline": _inline, "kind": _kind, "coloured": _coloured, "anchor": _anchor}
-    return environment
-
-
-def _kind(block: Block) -> str:
-    return type(block).__name__
-
-
-def _inline(text: str) -> Markup:
-    """Convert a text with inline code to HTML."""
-    parts = ((is_code, escape(content, quote=False)) for is_code, content in spans(text))
-    return Markup("".join(f"<code>{part}</code>" if is_code else part for is_code, part in parts))
-
-
-def _coloured(text: str, language: str) -> Markup:
-    """Return a program as HTML, each token with a class."""
-    if not language:
-        return Markup(escape(text))
-    html = highlight(text, get_lexer_by_name(language), HtmlFormatter(nowrap=True))
-    return Markup(html.rstrip("\n"))
-
-
-def _anchor(title: str) -> str:
-    return re.sub(r"\W+", "-", title.lower()).strip("-")
-
-
-_HEADER = re.compile(r"[ |+]*(Exception Group )?Traceback \(most recent call last\):")
-_FRAME = re.compile(r'[ |+]*File "')
-
-
-ISSUE = "issue.md"
-_MAX_TITLE_CHARACTERS = 256  # of an issue on GitHub
+def _coloured(text: str, language: str, _: str) -> str:
+    """Return a program as HTML, each token with a class; "" if it has no language: the renderer escapes it."""
+    return highlight(text, get_lexer_by_name(language), HtmlFormatter(nowrap=True)) if language else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from minifier.data.case import Case
 from minifier.data.case.graph import Node
 from minifier.process.progress import counted
 from minifier.repro.emit.footer import with_variables
-from minifier.repro.report.inline import code
+from minifier.repro.report.markdown import code
 from minifier.repro.report.outcome import Outcome
 
 _MAX_SENTENCES = 12

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from html import escape
 from importlib.metadata import version
 
-from minifier.data.case import BackendSource, Case, Level
+from minifier.data.case import BackendSource, Case, Graph, Level, TensorMeta
+from minifier.data.case.graph import Node
 from minifier.data.case.literals import WITHOUT, packages_imported
 from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.kinds import with_names
@@ -20,26 +22,25 @@ from minifier.reduction.summary import FAILS, KEPT, OtherFailure, Summary
 from minifier.repro.emit.script_text import replaced_at_once
 from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.repro.report.history import Probed, steps_of
-from minifier.repro.report.inline import code
+from minifier.repro.report.last_block import in_module, what_to_do
 from minifier.repro.report.markdown import (
-    Block,
-    Code,
-    Drawing,
-    Folded,
-    Items,
     Report,
     Section,
-    Table,
-    Text,
+    code,
+    fence,
+    folded,
+    items,
+    prose,
     sections_of,
+    table,
 )
 from minifier.repro.report.needs_text import sentence_of_calls_ahead, sentences_of_needs
-from minifier.repro.report.outcome import Outcome
-from minifier.repro.report.phrases import in_module, what_to_do
-from minifier.repro.report.pictures import boxes_of, mermaid, op_kinds, overview
+from minifier.repro.report.outcome import Outcome, duplicate_key
 
 _MOST_DRAWN = 60  # nodes; a larger graph is not drawn
 _MOST_KINDS = 24
+_MAX_LABEL_CHARACTERS = 28
+_SHORT_DTYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 _MAX_PLACES = 3  # in the model
 _REACHED = {
     BackendSource.REGISTERED: "registered by name",
@@ -51,12 +52,16 @@ _REACHED = {
 }
 
 
-def report_of(outcome: Outcome, history: Sequence[Probed] = (), key: str = "") -> Report:
-    """Return the whole report. `history` has the probes of the run, `key` is that of result.json."""
+def report_of(outcome: Outcome, history: Sequence[Probed] = (), original: Outcome | None = None) -> Report:
+    """Return the whole report. `history` has the probes of the run.
+
+    `original` is the run before its texts were cleaned: the failure's key and the names of packages are taken from it.
+    """
+    original = original or outcome
     return Report(
         title_of(outcome.minimal or outcome.case),
         (
-            *sections_of("Describe the bug", Text(sentence_of(outcome)), *_course(outcome)),
+            *sections_of("Describe the bug", prose(sentence_of(outcome)), *_course(outcome)),
             *_repro(outcome),
             *both_errors(outcome),
             Section("Analysis", ()),
@@ -68,24 +73,24 @@ def report_of(outcome: Outcome, history: Sequence[Probed] = (), key: str = "") -
             *_reduced_graph(outcome),
             *_how(outcome, history),
             *_met(outcome),
-            *duplicates(outcome.minimal or outcome.case, key),
+            *duplicates(outcome.minimal or outcome.case, duplicate_key(original.minimal or original.case)),
             *_errors(outcome),
-            *_versions(outcome),
+            *_versions(outcome, original),
         ),
     )
 
 
-def _course(outcome: Outcome) -> Iterable[Block]:
+def _course(outcome: Outcome) -> Iterable[str]:
     case = outcome.minimal or outcome.case
     if case.rate < 1:
-        yield Text(f"It is flaky: it shows in about {case.rate:.0%} of all attempts.")
-    yield Text(_minimality(outcome))
+        yield f"It is flaky: it shows in about {case.rate:.0%} of all attempts."
+    yield prose(_minimality(outcome))
     if places := _places_in_model(case):
-        yield Text(f"In the model: {places}.")
+        yield prose(f"In the model: {places}.")
     if outcome.summary is not None:
         yield from _conclusions(outcome.summary)
     for sentence in outcome.unsupported:
-        yield Text(f"Unsupported: {sentence}.")
+        yield prose(f"Unsupported: {sentence}.")
 
 
 def _places_in_model(case: Case) -> str:
@@ -132,20 +137,20 @@ def _what_fails(outcome: Outcome) -> Iterable[Section]:
     sought = case.failure.fingerprint
     fails = f"fails ({sought.stage.value}, {sought.kind.value})"
     rows = [(code(name), how) for name, how in (outcome.summary.backends if outcome.summary is not None else ())]
-    compared = Table(("backend", "the same graph"), (*rows, (code(case.backend.name), fails))) if rows else None
+    compared = table(("backend", "the same graph"), (*rows, (code(case.backend.name), fails))) if rows else ""
     return sections_of("The backend", compared, _reference(case), level=3, weight=1)
 
 
-def _conclusions(summary: Summary) -> Iterable[Block]:
+def _conclusions(summary: Summary) -> Iterable[str]:
     """Say what of the compiler is at fault, and what avoids the failure."""
     if summary.part:
         reason = replaced_at_once(summary.reason, {change: code(change) for change in summary.workarounds})
-        yield Text(f"At fault: {summary.part}. {reason}")
+        yield prose(f"At fault: {summary.part}. {reason}")
     if summary.workarounds:
-        yield Text("With each of these changes alone, the repro ran without the failure in a fresh interpreter:")
-        yield Items(tuple(what_to_do(change, code) for change in summary.workarounds))
+        yield "With each of these changes alone, the repro ran without the failure in a fresh interpreter:"
+        yield items(what_to_do(change, code) for change in summary.workarounds)
     if summary.uncompiled:
-        yield Text(
+        yield prose(
             f"With {code(summary.uncompiled)} ahead of the first compiled call, the script itself ran to its end, and "
             "no call of the backend failed. These modules are not compiled then."
         )
@@ -162,11 +167,9 @@ def _explained(outcome: Outcome) -> Iterable[Section]:
         names = [change.removeprefix(f"{INDUCTOR_CONFIG}.") for change in settings]
         rows.append((f"each alone, of {code(INDUCTOR_CONFIG)}: {', '.join(map(code, names))}", FAILS))
     under = f" with {code(summary.failing_control)}" if summary.failing_control else ""
-    table = Table(("change", f"the reduced program{under}"), tuple(rows)) if rows else None
-    made = Text(
-        f"Graphs as AOTAutograd's compilers got and changed them, and inductor's code: {_listed(summary.artifacts)}."
-    )
-    return sections_of("What is at fault", table, made if summary.artifacts else None, level=3, weight=1)
+    tried = table(("change", f"the reduced program{under}"), rows) if rows else ""
+    made = f"Graphs as AOTAutograd's compilers got and changed them, and inductor's code: {_listed(summary.artifacts)}."
+    return sections_of("What is at fault", tried, prose(made) if summary.artifacts else "", level=3, weight=1)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -184,7 +187,7 @@ def _changed(change: str) -> str:
     return change.removesuffix(source) + code(source) if is_source else change
 
 
-def _reference(case: Case) -> Table:
+def _reference(case: Case) -> str:
     backend = case.backend
     package = f"{backend.distribution} {backend.version or ''}".strip() if backend.distribution else ""
     rows = [
@@ -195,7 +198,7 @@ def _reference(case: Case) -> Table:
         *([("given to torch.compile as", code(backend.expression))] if backend.expression else []),
         *([("with mode", code(backend.mode))] if backend.mode not in (None, "default") else []),
     ]
-    return Table(("", ""), tuple(rows))
+    return table(("", ""), rows)
 
 
 def _needs(outcome: Outcome) -> Iterable[Section]:
@@ -204,17 +207,14 @@ def _needs(outcome: Outcome) -> Iterable[Section]:
     if case is None or summary is None or not summary.passes:
         return ()
     needs = sentences_of_needs(outcome)
-    texts = [sentence_of_calls_ahead(case)]
-    texts += ["Each of these was changed alone, and the failure was gone:"] if needs else []
-    blocks = [Text(text) for text in texts if text]
-    return sections_of("What the failure needs", *blocks, Items(needs) if needs else None, level=3, weight=1)
+    blocks = [sentence_of_calls_ahead(case)]
+    blocks += ["Each of these was changed alone, and the failure was gone:", items(needs)] if needs else []
+    return sections_of("What the failure needs", *blocks, level=3, weight=1)
 
 
 def _nearest(outcome: Outcome) -> Iterable[Section]:
-    if not outcome.nearest:
-        return ()
-    said = Text("With this change the failure was gone:")
-    return sections_of("The nearest that passes", said, Code(outcome.nearest, "diff"), level=3, weight=1)
+    blocks = ["With this change the failure was gone:", fence(outcome.nearest, "diff")] if outcome.nearest else []
+    return sections_of("The nearest that passes", *blocks, level=3, weight=1)
 
 
 def _divergent_ops(outcome: Outcome) -> Iterable[Section]:
@@ -224,11 +224,10 @@ def _divergent_ops(outcome: Outcome) -> Iterable[Section]:
     names = outcome.names
     rows = Counter(f"{_op(outcome, op)}: {with_names(sentence, names)}" for op, sentence in pairs)
     lines = (f"{line} ({counted(count, 'time')})" if count > 1 else line for line, count in rows.items())
-    items = Items(tuple(lines)) if pairs else None
     cause = outcome.summary.cause if outcome.summary is not None else ""
-    said = Text(f"{cause[0].upper()}{cause[1:]}.") if cause else None
+    said = prose(f"{cause[0].upper()}{cause[1:]}.") if cause else ""
     title = "Ops whose compiled result differs" if pairs else "Whether these ops are at fault"
-    return sections_of(title, items, said, level=3, weight=2)
+    return sections_of(title, items(lines), said, level=3, weight=2)
 
 
 def _op(outcome: Outcome, name: str) -> str:
@@ -240,47 +239,94 @@ def _op(outcome: Outcome, name: str) -> str:
 
 
 def _repro(outcome: Outcome) -> Iterable[Section]:
-    reason = Text(outcome.reason) if outcome.reason else None
+    first, _, more = outcome.reason.partition("\n")
+    reason = (prose(first), fence(more) if more else "")
     if outcome.repro is None:
-        return sections_of("Minified repro", Text("There is none."), reason)
+        return sections_of("Minified repro", "There is none.", *reason)
     folders = outcome.minimal.folders if outcome.minimal is not None else ()
-    beside = Text("It reads values from `inputs.safetensors`, beside it.") if outcome.repro.tensors else None
+    beside = "It reads values from `inputs.safetensors`, beside it." if outcome.repro.tensors else ""
     where = (
         f"It imports modules from {code(':'.join(folders))}, which are not installed: `PYTHONPATH` has to name them."
     )
-    path = Text(where) if folders else None
-    return sections_of("Minified repro", Code(outcome.repro.text, "python"), beside, path, reason)
+    path = where if folders else ""
+    return sections_of("Minified repro", fence(outcome.repro.text, "python"), beside, path, *reason)
 
 
 def _reduced_graph(outcome: Outcome) -> Iterable[Section]:
+    """Draw the reduced graph with Mermaid, which only issue trackers show."""
     case = outcome.minimal
     if case is None or case.level is Level.SOURCE or not case.graph.ops:
-        return ()
-    if len(case.graph.nodes) > _MOST_DRAWN:
-        said = Text(f"It has {len(case.graph.nodes)} nodes, too many for a picture: `minimal/graph.json` has them.")
-        return sections_of("The reduced graph", said, level=3, weight=3)
+        return
+    picture = f"It has {len(case.graph.nodes)} nodes, too many for a picture: `minimal/graph.json` has them."
+    if len(case.graph.nodes) <= _MOST_DRAWN:
+        picture = fence(mermaid(case.graph), "mermaid")
     whose = "AOTAutograd hands this graph to the backend's compiler; the repro may be the graph that it was made from."
-    of_aot = Text(whose) if case.level is not Level.DYNAMO else None
-    picture = Drawing(mermaid=mermaid(boxes_of(case.graph)))
-    return sections_of("The reduced graph", of_aot, picture, level=3, weight=3)
+    blocks = [*([whose] if case.level is not Level.DYNAMO else []), picture]
+    yield Section("The reduced graph", tuple(blocks), 3, 3, page=())
 
 
-def _original_graph(outcome: Outcome) -> Folded | None:
-    """Show the captured ops by kind, and mark the ops that the reduced graph still has."""
+def mermaid(graph: Graph) -> str:
+    """Return the graph as Mermaid, from inputs down to the output.
+
+    The graph's own tensors and nested graphs count as inputs. Inputs that no node reads are left out: sizes that became
+    numbers.
+    """
+    read = {name for node in graph.nodes for name in node.refs()}
+    shown = [node for node in graph.nodes if node.op != "placeholder" or node.name in read]
+    number = {node.name: place for place, node in enumerate(shown)}
+    boxes, arrows = list[str](), list[str]()
+    for place, node in enumerate(shown):
+        kind = "op" if node.is_op else "output" if node.op == "output" else "input"
+        label = node.short_target if node.is_op else str(node.target) if node.op == "get_attr" else kind
+        left, right = ("([", "])") if kind == "input" else ("[", "]")
+        text = "<br/>".join(map(_quoted, filter(None, (label[:_MAX_LABEL_CHARACTERS], _dtype_and_shape(node)))))
+        boxes.append(f'    n{place}{left}"{text}"{right}')
+        arrows += [f"    n{number[name]} --> n{place}" for name in dict.fromkeys(node.refs()) if name in number]
+    return "\n".join(["flowchart TD", *boxes, *arrows])
+
+
+def _dtype_and_shape(node: Node) -> str:
+    value = node.value
+    if not isinstance(value, TensorMeta):
+        return ""
+    name = value.dtype.rstrip("0123456789")
+    return f"{_SHORT_DTYPES.get(name, name)}{value.dtype[len(name) :]}[{', '.join(map(str, value.shape))}]"
+
+
+def _quoted(text: str) -> str:
+    for char, entity in (("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
+        text = text.replace(char, entity)
+    return text
+
+
+def _original_graph(outcome: Outcome) -> tuple[str, str]:
+    """Show the captured ops by kind, and on the page as a map too; mark the ops that the reduced graph still has."""
     case, minimal = outcome.case, outcome.minimal
     if case.level is Level.SOURCE or not case.graph.ops:
-        return None
-    kinds = list(op_kinds(case.graph))
-    left = dict(op_kinds(minimal.graph)) if minimal is not None else {}
-    rows = [(code(name), str(count), str(left.get(name, ""))) for name, count in kinds[:_MOST_KINDS]]
-    if len(kinds) > _MOST_KINDS:
-        rows.append((f"{len(kinds) - _MOST_KINDS} more", str(sum(n for _, n in kinds[_MOST_KINDS:])), ""))
-    of_it = minimal is not None and minimal.level is case.level
-    kept = {node.name for node in minimal.graph.ops} if minimal is not None and of_it else set()
-    size = counted(len(case.graph.ops), "op")
-    picture = Drawing(overview(case.graph, kept), f"{size} as captured; the remaining ops are marked")
-    table = Table(("op", "as captured", "left"), tuple(rows))
-    return Folded(f"The graph as captured: {size}", (picture, table))
+        return "", ""
+    kinds = Counter(node.short_target for node in case.graph.ops)
+    left = Counter(node.short_target for node in minimal.graph.ops) if minimal is not None else Counter[str]()
+    ranked = sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0]))
+    rows = [(code(name), str(count), str(left[name] or "")) for name, count in ranked[:_MOST_KINDS]]
+    if len(ranked) > _MOST_KINDS:
+        rows.append((f"{len(ranked) - _MOST_KINDS} more", str(sum(n for _, n in ranked[_MOST_KINDS:])), ""))
+    kept = {node.name for node in minimal.graph.ops} if minimal is not None and minimal.level is case.level else set()
+    title = f"The graph as captured: {counted(len(case.graph.ops), 'op')}"
+    of_kinds = table(("op", "as captured", "left"), rows)
+    return folded(title, of_kinds), folded(title, _map(case.graph, kept), of_kinds)
+
+
+def _map(graph: Graph, kept: Collection[str]) -> str:
+    """Return the captured ops as HTML: a row of cells for each module, in which the ops named in `kept` are marked."""
+    rows: dict[str, str] = {}
+    for number, node in enumerate(graph.ops, 1):
+        name = "kept" if node.name in kept else "gone"
+        cell = f'<i class="{name}" title="{number}: {escape(node.short_target)}"></i>'
+        module = in_module(node).removeprefix(" in ")
+        rows[module] = rows.get(module, "") + cell
+    lines = (f"<tr><td>{escape(module)}</td><td>{cells}</td></tr>" for module, cells in rows.items())
+    caption = "<figcaption>The ops by module, in order; the remaining ops are marked.</figcaption>"
+    return f"<figure><table>{''.join(lines)}</table>{caption}</figure>"
 
 
 def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
@@ -292,27 +338,29 @@ def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
         notes += [f"fallbacks taken: {', '.join(outcome.fallbacks)}"] if outcome.fallbacks else []
         notes += [f"skipped: {', '.join(skipped)}"] if skipped else []
         notes += [f"cut off: {', '.join(summary.unfinished)}"] if summary.unfinished else []
-    items = Items(tuple(notes)) if notes else None
-    steps = _steps(history, "line" if outcome.case.level is Level.SOURCE else "op") if history else None
-    return sections_of("How it was reduced", items, _original_graph(outcome), steps, _time(outcome), level=3, weight=5)
+    steps = _steps(history, "line" if outcome.case.level is Level.SOURCE else "op") if history else ""
+    graphs = _original_graph(outcome)
+    blocks = [list(filter(None, (items(notes), graph, steps, _time(outcome)))) for graph in graphs]
+    if blocks[0]:
+        yield Section("How it was reduced", tuple(blocks[0]), 3, 5, tuple(blocks[1]))
 
 
-def _time(outcome: Outcome) -> Folded | None:
+def _time(outcome: Outcome) -> str:
     """Show the seconds of the run's phases, which add up to the total."""
     if not outcome.phases:
-        return None
+        return ""
     rows = [(Phase[name.upper()].value, f"{seconds:.1f}") for name, seconds in outcome.phases.items()]
-    return Folded(f"The time: {sum(outcome.phases.values()):.0f} s", (Table(("phase", "seconds"), tuple(rows)),))
+    return folded(f"The time: {sum(outcome.phases.values()):.0f} s", table(("phase", "seconds"), rows))
 
 
-def _steps(history: Sequence[Probed], unit: str) -> Folded:
+def _steps(history: Sequence[Probed], unit: str) -> str:
     """Show the steps of the reduction."""
     rows = [
         (each.name, *map(_or_none, (each.probes, each.kept, each.size, each.elements)), f"{each.seconds:.2f}")
         for each in steps_of(history)
     ]
-    table = Table(("step", "probes", "with the failure", f"{unit}s left", "elements", "seconds"), tuple(rows))
-    return Folded(f"The reduction: {counted(len(history), 'probe')}", (table,))
+    steps = table(("step", "probes", "with the failure", f"{unit}s left", "elements", "seconds"), rows)
+    return folded(f"The reduction: {counted(len(history), 'probe')}", steps)
 
 
 def _or_none(value: int | None) -> str:
@@ -332,36 +380,30 @@ def _other(failure: OtherFailure) -> str:
 def _met(outcome: Outcome) -> Iterable[Section]:
     """List other failures of the search, the backend's fallbacks, state that could not be saved, and other failing
     graphs."""
-    if outcome.summary is not None and outcome.summary.others:
-        items = tuple(map(_other, outcome.summary.others))
-        yield from sections_of("Other failures met on the way", Items(items), level=3, weight=3)
+    others = map(_other, outcome.summary.others) if outcome.summary is not None else ()
+    yield from sections_of("Other failures met on the way", items(others), level=3, weight=3)
     if outcome.backend_fallbacks:
         head, *lines = outcome.backend_fallbacks
-        yield from sections_of("Fallbacks of the backend", Text(f"{head}:"), Items(tuple(lines)), level=3, weight=2)
+        yield from sections_of("Fallbacks of the backend", prose(f"{head}:"), items(lines), level=3, weight=2)
     skipped = (outcome.minimal or outcome.case).state.skipped
-    if skipped:
-        yield from sections_of("State that could not be saved", Items(skipped), level=3, weight=2)
-    if outcome.others:
-        yield from sections_of("Other failing graphs of the script", Items(outcome.others), level=3, weight=3)
+    yield from sections_of("State that could not be saved", items(skipped), level=3, weight=2)
+    yield from sections_of("Other failing graphs of the script", items(outcome.others), level=3, weight=3)
 
 
 def _errors(outcome: Outcome) -> Iterable[Section]:
     """Show the tracebacks of this tool's own errors, on a click."""
-    traces = [Folded(said_of_trace(error), (Code(error),)) for error in outcome.errors]
-    said = (
-        Text("These are no errors of the backend. minify went on without the steps that they ended.")
-        if traces
-        else None
-    )
-    return sections_of("Errors of minify itself", said, *traces, level=3, weight=6)
+    if outcome.errors:
+        said = "These are no errors of the backend. minify went on without the steps that they ended."
+        traces = (folded(said_of_trace(error), fence(error)) for error in outcome.errors)
+        yield Section("Errors of minify itself", (said, *traces), 3, 6)
 
 
-def _versions(outcome: Outcome) -> Iterable[Section]:
+def _versions(outcome: Outcome, original: Outcome) -> Iterable[Section]:
     import torch
 
     backend, check = outcome.case.backend, outcome.verification
     runs = (*check.runs, *filter(None, [check.control])) if check is not None else ()
-    beside = imported_beside_torch(_failing_packages(outcome.case).union(*(run.packages for run in runs)))
+    beside = imported_beside_torch(_failing_packages(original.case).union(*(run.packages for run in runs)))
     rows = [
         ("torch", torch.__version__),
         ("backend", f"{backend.name} ({backend.distribution} {backend.version})" if backend.distribution else ""),
@@ -370,9 +412,8 @@ def _versions(outcome: Outcome) -> Iterable[Section]:
         ("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
         ("torch-minify", version("torch-minify")),
     ]
-    table = Table(("", ""), tuple(row for row in rows if row[1]))
-    more = Folded("torch.utils.collect_env", (Code(outcome.environment),)) if outcome.environment else None
-    return sections_of("Versions", table, more)
+    more = folded("torch.utils.collect_env", fence(outcome.environment)) if outcome.environment else ""
+    return sections_of("Versions", table(("", ""), [row for row in rows if row[1]]), more)
 
 
 def _failing_packages(case: Case) -> set[str]:

@@ -52,14 +52,16 @@ from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.history import read_history
 from minifier.repro.report.markdown import (
-    Block,
+    MARKDOWN,
+    PAGE,
     Issue,
-    Items,
     Section,
-    Text,
+    fence,
     issue_of,
+    items,
     markdown,
     page,
+    prose,
     sections_of,
 )
 from minifier.repro.report.outcome import ORIGINS, PLACE, Outcome, result_data
@@ -78,7 +80,6 @@ from minifier.repro.report.sections import report_of
 MAX_DEPTH = 1000  # levels of nested expressions of a repro; a sum of terms has one for each
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
 
-MARKDOWN, PAGE = "report.md", "report.html"
 _VERSION = 3
 _PLAIN = (
     "reason",
@@ -151,11 +152,11 @@ def write_reports(
         texts = {RESULT: _result_text(outcome, redactor)}
         case = list(case_entries(out, outcome, owned, redactor, clean))
         shared = case[0].content() if outcome.repro is not None else b""
-        result = result_data(outcome)
-        public = with_mark(changed_strings(result, functools.partial(clean, RESULT)), out, shared, consent.data)
+        public = changed_strings(result_data(outcome), functools.partial(clean, RESULT))
+        public = with_mark(public, out, shared, consent.data)
         others = [*other_entries(out, outcome, consent.data), *artifact_entries(out, clean)]
         known = plan_bundle([*case, BundleEntry.of(RESULT, public), *others])
-        report = report_of(_as_shown(outcome, owned, redactor, clean), read_history(out), result["failure"]["key"])
+        report = report_of(_as_shown(outcome, owned, redactor, clean), read_history(out), outcome)
         files = tuple(bundle_section(known, constants, consent.constants))
         texts |= {MARKDOWN: markdown(report.plus(files)), PAGE: page(report.plus(files))}
         culprit = "torch" if outcome.case.is_of_torch else outcome.case.backend.distribution
@@ -198,9 +199,9 @@ def write_bare_reports(out: Path, outcome: Outcome) -> None:
     for name in (PAGE, BUNDLE):  # of an earlier run in this folder
         (out / name).unlink(missing_ok=True)
     redactor = _redactor(outcome)
-    traces = "".join(f"\n```\n{error.strip()}\n```\n" for error in outcome.errors)
-    text = f"# minify could not write this report\n\n`minify report` of the folder tries it again.\n{traces}"
-    result, text = _result_text(outcome, redactor), redactor.clean(MARKDOWN, text)
+    traces = (fence(redactor.clean(MARKDOWN, error)) for error in outcome.errors)
+    head = ("# minify could not write this report", "`minify report` of the folder tries it again.")
+    result, text = _result_text(outcome, redactor), "\n\n".join([*head, *traces]) + "\n"
     _keep(out, outcome, Consent(), tuple(redactor.taken))
     write_atomically(out / RESULT, result)
     write_atomically(out / MARKDOWN, text)
@@ -332,16 +333,15 @@ def said_size(size: int) -> str:
 
 def bundle_section(plan: Plan, constants: Sequence[SecretConstant], is_allowed: bool) -> Iterable[Section]:
     """Return the section. `plan` has the entries beside the reports, whose sizes are known once they are written."""
-    blocks: list[Block] = []
+    blocks = []
     if constants:
         where = ", ".join(map(str, constants))
-        blocks.append(Text(f"Constants of `repro.py` look like secrets, and the failure needs them: {where}."))
+        blocks.append(prose(f"Constants of `repro.py` look like secrets, and the failure needs them: {where}."))
     if constants and not is_allowed:
-        blocks.append(Text(f"So there is no {BUNDLE}: `minify report FOLDER --bundle-private` writes it all the same."))
+        blocks.append(f"So there is no {BUNDLE}: `minify report FOLDER --bundle-private` writes it all the same.")
     else:
-        sizes = [(entry.name, said_size(entry.size)) for entry in plan.entries]
-        items = tuple(f"`{name}`, {size}" for name, size in sizes)
-        blocks.append(Items(("`report.md`, this report", "`report.html`, this report with pictures", *items)))
+        sizes = [f"`{entry.name}`, {said_size(entry.size)}" for entry in plan.entries]
+        blocks.append(items(["`report.md`, this report", "`report.html`, this report as a page", *sizes]))
     return sections_of(f"Files in {BUNDLE}", *blocks, level=3, weight=1)
 
 
