@@ -41,10 +41,9 @@ from minifier.reduction.probe.children import Limits, run_children
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.environment import EnvironmentCollector
 from minifier.repro.report.outcome import Outcome
-from minifier.repro.source.own_check import said_of_exit
 from minifier.repro.source.probe import TIMEOUT_FACTOR
 from minifier.repro.source.reduce_script import KnownRun, ReducedScript, as_run, reduce_script, shows_failure_of_call
-from minifier.repro.source.run_source import in_eager, seeded
+from minifier.repro.source.run_source import in_eager, said_of_exit, seeded
 from minifier.repro.verify import Conditions, Verification, verify
 from minifier.torch_side.fx.script_objects import FILE, define
 

@@ -8,8 +8,8 @@ class FakeLab:
 
     workers, phase, moved, refusal = 1, "", (), Verdict.PASS
 
-    def __init__(self, accepts, whole=()):
-        self.accepts, self.whole, self.verdicts, self.asked_texts = accepts, whole, {}, []
+    def __init__(self, accepts, frozen=()):
+        self.accepts, self.frozen, self.verdicts, self.asked_texts = accepts, frozen, {}, []
         self.warnings = []
 
     @property

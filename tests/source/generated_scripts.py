@@ -17,8 +17,7 @@ class Fault:
 
     `needs` are the texts that a repro must have. `most` is the number of statements that a person would keep. `error`
     is the failure that the script shows. The last of these calls raises it. With `is_wrong` its result is wrong, and
-    the script's own check raises. With a `backend`, the definition of one, the backend raises. `whole` are the
-    definitions that have to stay as they are.
+    the script's own check raises. With a `backend`, the definition of one, the backend raises.
     """
 
     name: str
@@ -29,10 +28,6 @@ class Fault:
     error: str
     is_wrong: bool = False
     backend: tuple[str, ...] = ()
-
-    @property
-    def whole(self) -> tuple[str, ...]:
-        return ("\n".join(self.backend),) if self.backend else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,14 @@ import torch
 from minifier import search
 from minifier.capturing.slicing.module_statements import missing_names
 from minifier.data.failure import Verdict
+from minifier.data.failure.observed import describe
+from minifier.reduction.probe.children import ChildEnd
+from minifier.repro.source.conditions import BACKENDS, CALLS, SourceRun
+from minifier.repro.source.frozen import Frozen
 from minifier.repro.source.reduce import ReducedSource, reduce_source
-from tests.source.generated_scripts import CHECK, DECOY, MARKED, Call, Fault
+from minifier.torch_side.fx.script_objects import FILE
+from tests.source.generated_scripts import DECOY, MARKED, Call, Fault
 
-FILE = "<script>"
 _MAX_RUN_SECONDS = 1.0  # of processor time; an edit may make a loop endless
 
 
@@ -35,9 +39,9 @@ class Refused(Exception):
 class InProcessLab:
     """Runs source texts in this process, as `SourceLab` does in children, and counts them."""
 
-    def __init__(self, fault: Fault) -> None:
-        self.fault = fault
-        self.whole = fault.whole
+    def __init__(self, text: str, fault: Fault) -> None:
+        self.fault, self._condition = fault, Frozen(_told(text, fault))
+        self.frozen = self._condition.frozen
         self.workers, self.total, self.phase = 1, 0, "check"
         self.moved: Sequence[tuple[str, str]] = ()
         self._verdicts: dict[str, Verdict] = {}
@@ -59,7 +63,7 @@ class InProcessLab:
 
     def _judged(self, text: str) -> Verdict:
         try:
-            if missing_names(text) or (self.fault.is_wrong and CHECK not in text):
+            if missing_names(text) or not self._condition.may_hold(text):
                 return Verdict.INVALID
         except (SyntaxError, ValueError):
             return Verdict.INVALID
@@ -67,7 +71,8 @@ class InProcessLab:
         if outcome(text, None):
             return Verdict.INVALID
         shown = outcome(text, self.fault)
-        return Verdict.SAME if shown == self.fault.error else Verdict.OTHER if shown else Verdict.PASS
+        is_same = shown == self.fault.error and self._condition.holds(_told(text, self.fault))
+        return Verdict.SAME if is_same else Verdict.OTHER if shown else Verdict.PASS
 
 
 def outcome(text: str, fault: Fault | None) -> str:
@@ -76,10 +81,12 @@ def outcome(text: str, fault: Fault | None) -> str:
     return "" if error is None else f"{type(error).__name__}: {error}"
 
 
-def run(text: str, fault: Fault | None) -> tuple[list[Call], BaseException | None]:
+def run(
+    text: str, fault: Fault | None, told: dict[str, list[Any]] | None = None
+) -> tuple[list[Call], BaseException | None]:
     """Run the script; return the calls of marked functions in compiled code, and the script's exception.
 
-    Without a fault torch.compile does nothing.
+    Without a fault torch.compile does nothing. `told` gets what a watch of backends tells.
     """
     calls: list[Call] = []
     random.seed(0)
@@ -87,7 +94,11 @@ def run(text: str, fault: Fault | None) -> tuple[list[Call], BaseException | Non
     arguments = sys.argv
     sys.argv = ["repro.py"]
     try:
-        with _patched(calls, fault), contextlib.redirect_stdout(io.StringIO()), _limited():
+        with (
+            _patched(calls, fault, {} if told is None else told),
+            contextlib.redirect_stdout(io.StringIO()),
+            _limited(),
+        ):
             exec(compile(text, FILE, "exec"), {"__name__": "__main__"})
     except BaseException as error:
         return calls, error
@@ -104,7 +115,7 @@ class _Graph:
 
 
 @contextlib.contextmanager
-def _patched(calls: list[Call], fault: Fault | None) -> Iterator[None]:
+def _patched(calls: list[Call], fault: Fault | None, told: dict[str, list[Any]]) -> Iterator[None]:
     """Replace torch.compile and the marked functions."""
     depth = [0]
 
@@ -116,6 +127,8 @@ def _patched(calls: list[Call], fault: Fault | None) -> Iterator[None]:
         def compiled(*args: Any, **kwargs: Any) -> Any:
             if not depth[0]:
                 calls.clear()
+                told.setdefault(CALLS, []).append(_stack(sys._getframe(1)))
+                told.setdefault(BACKENDS, []).append(_place(backend))
             depth[0] += 1
             try:
                 result = model(*args, **kwargs)
@@ -157,6 +170,23 @@ def _patched(calls: list[Call], fault: Fault | None) -> Iterator[None]:
             setattr(place, name, value)
 
 
+def _stack(frame: Any) -> list[tuple[str, int]]:
+    above = [] if frame is None else _stack(frame.f_back)
+    return [*above, (frame.f_code.co_name, frame.f_lineno)] if frame and frame.f_code.co_filename == FILE else above
+
+
+def _place(backend: object) -> tuple[str, str, int]:
+    code = getattr(backend, "__code__", None)
+    return ("", "", 0) if code is None else (code.co_name, code.co_filename, code.co_firstlineno)
+
+
+def _told(text: str, fault: Fault) -> SourceRun:
+    """Return a run as a child tells it."""
+    told: dict[str, list[Any]] = {}
+    _, error = run(text, fault, told)
+    return SourceRun(text, ChildEnd({"status": "fail", "links": describe(error)}, 1.0, told=told))
+
+
 @contextlib.contextmanager
 def _limited() -> Iterator[None]:
     """Raise TimeoutError in the block once it has computed too long."""
@@ -175,7 +205,7 @@ def _limited() -> Iterator[None]:
 
 def reduced(text: str, fault: Fault) -> tuple[ReducedSource, InProcessLab]:
     """Reduce a failing script in this process."""
-    lab = InProcessLab(fault)
+    lab = InProcessLab(text, fault)
     return reduce_source(lab, text, traced_lines(text, fault), search.Budget()), lab
 
 

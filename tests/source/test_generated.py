@@ -31,7 +31,7 @@ def judged(seed):
     """Reduce a script; return a line about it, and what is wrong with its repro."""
     text, fault = drawn(seed)
     result, lab = reduced(text, fault)
-    before = len(Tree(text, lab.whole).statements)
+    before = len(Tree(text, lab.frozen).statements)
     most = most_probes(before, result.statements)
     calls, _ = run(result.source, fault)
     wrong = {

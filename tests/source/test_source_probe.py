@@ -9,7 +9,7 @@ from vocabulary import in_child
 from minifier.data.failure import Fingerprint, Frame, Kind, Stage, Verdict, same
 from minifier.reduction.probe.verdicts import seen
 from minifier.repro.source.probe import SourceLab, write_others
-from minifier.repro.source.run_source import in_eager, seeded
+from minifier.repro.source.run_source import in_eager, said_of_exit, seeded
 
 STANCE = 'import torch; torch.compiler.set_stance("force_eager")'
 FAILING = """
@@ -222,3 +222,18 @@ def test_a_failure_of_dynamo_is_looked_for_without_calling_backends(tmp_path, st
         return left_out, lab.holds_with_backends(source), bool(calls.read_text())
 
     assert in_child(work, tmp_path, 100) == ((is_of_dynamo, True, ""), True, is_of_dynamo)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("if not close(x, y):\n    print('wrong')\n    sys.exit(1)\n", "where not close(x, y)"),
+        ("if close(x, y):\n    pass\nelse:\n    raise SystemExit(3)\n", "where not close(x, y)"),
+        ("def main():\n    return 1\nsys.exit(main())\n", "at sys.exit(main())"),
+        ("if __name__ == '__main__':\n    def end():\n        os._exit(2)\n    end()\n", "at os._exit(2)"),
+        ("if a:\n    sys.exit(1)\nif b:\n    sys.exit(2)\n", ""),
+        ("loop.exit()\n", ""),
+    ],
+)
+def test_where_a_script_ends_itself_is_said(source, said):
+    assert said_of_exit(source) == said

@@ -21,8 +21,8 @@ class Lab(Protocol):
     moved: Sequence[tuple[str, str]]  # functions of the script whose statements are in other functions by now
 
     @property
-    def whole(self) -> Sequence[str]:
-        """The texts of definitions that no edit changes."""
+    def frozen(self) -> Collection[str]:
+        """The texts of statements that no edit changes."""
 
     @property
     def workers(self) -> int:
@@ -104,7 +104,7 @@ def readable_and_held(lab: Lab, sources: Sequence[str]) -> list[bool]:
 def is_readable(lab: Lab, source: str) -> bool:
     """Return whether libcst can read the source: its bugs must not end the reduction. `lab` is warned of our own."""
     try:
-        tree_of(source, lab.whole)
+        tree_of(source, lab.frozen)
     except Exception as error:  # noqa: BLE001 - libcst raises errors of many types
         if not is_of_libcst(error):
             lab.warn("a candidate could not be read, and was skipped", error)
@@ -128,9 +128,9 @@ class EditSearch:
     @property
     def script(self) -> Script:
         """The parsed source."""
-        known, whole = self._script, frozenset(self.lab.whole)
-        if known is None or (known.source, known.whole) != (self.source, whole):
-            known = self._script = Script(self.source, whole)
+        known, frozen = self._script, frozenset(self.lab.frozen)
+        if known is None or (known.source, known.frozen) != (self.source, frozen):
+            known = self._script = Script(self.source, frozen)
         return known
 
     def run(self, name: str, lister: Lister, is_doubtful: bool = False) -> None:
@@ -180,7 +180,7 @@ class EditSearch:
 
     def _listed(self, name: str, lister: Lister) -> Iterable[Edit]:
         try:
-            yield from lister(self.script)
+            yield from filter(self.script.is_allowed, lister(self.script))
         except Exception as error:  # noqa: BLE001 - the source so far stays
             self.lab.warn(f"the pass {name} could not list all its edits", error)
 

@@ -552,29 +552,28 @@ _LITERAL = m.Integer() | m.Float() | m.SimpleString() | m.Name("True") | m.Name(
 _FIRST_TRIED = (1, 2, 3)  # of integers; then their range is halved
 
 
-def smaller_numbers(take: Callable[[str], bool], source: Callable[[], str]) -> None:
+def smaller_numbers(take: Callable[[str], bool], script: Callable[[], Script]) -> None:
     """Make each number 1, or the smallest that fails: all that are equal at once, then each by itself.
 
     `take` probes a text and makes it the source, if that keeps the failure. Raises what `take` raises.
     """
     for is_single in (False, True):
-        texts = [node.value for node in _numbers(cst.parse_module(source()))]
+        texts = [node.value for node in _numbers(script())]
         repeated = {text for text in texts if texts.count(text) > 1}
         places = [[i] for i, text in enumerate(texts) if text in repeated]
         if not is_single:
             places = [[i for i, other in enumerate(texts) if other == text] for text in dict.fromkeys(texts)]
         for numbers in places:
-            _shrink(numbers, is_single, take, source)
+            _shrink(numbers, is_single, take, script)
 
 
-def _shrink(places: Sequence[int], is_single: bool, take: Callable[[str], bool], source: Callable[[], str]) -> None:
+def _shrink(places: Sequence[int], is_single: bool, take: Callable[[str], bool], script: Callable[[], Script]) -> None:
     def put(text: str) -> bool:
-        module = cst.parse_module(source())
-        found = _numbers(module)
-        new = changed(module, {found[i]: [found[i].with_changes(value=text)] for i in places})
-        return isinstance(new, cst.Module) and take(new.code)
+        found = _numbers(script())
+        new = script().after([Edit({found[i]: [found[i].with_changes(value=text)] for i in places})])
+        return new is not None and take(new)
 
-    value = _numbers(cst.parse_module(source()))[places[0]].value
+    value = _numbers(script())[places[0]].value
     if not value.isdigit():
         known = ast.literal_eval(value)
         simpler = [number for number in ("1.0", "0.5", f"{float(known):.1g}") if len(number) <= len(value)]
@@ -593,9 +592,8 @@ def _shrink(places: Sequence[int], is_single: bool, take: Callable[[str], bool],
         low, high = (low, middle) if put(str(middle)) else (middle, high)
 
 
-def _numbers(module: cst.Module) -> list[cst.Integer | cst.Float]:
-    nodes = m.findall(module, m.Integer() | m.Float())
-    return [node for node in nodes if isinstance(node, (cst.Integer, cst.Float))]
+def _numbers(script: Script) -> list[cst.Integer | cst.Float]:
+    return [node for node in script.nodes if isinstance(node, (cst.Integer, cst.Float))]
 
 
 # What changes no statement.

@@ -20,10 +20,9 @@ from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_kil
 from minifier.reduction.probe.prepared_case import preload
 from minifier.reduction.probe.verdicts import Judged, judge
 from minifier.reduction.probe_runner import Other, keep_aside
-from minifier.repro.source.conditions import BackendWatch, Condition, GraphsInAotEager, GraphsInEager, SourceRun
-from minifier.repro.source.own_check import DRAWN
+from minifier.repro.source.conditions import DRAWN, BackendWatch, Condition, SourceRun
 from minifier.repro.source.passes import MODULES
-from minifier.repro.source.run_source import Watch, run_after_control, run_source
+from minifier.repro.source.run_source import run_after_control, run_source
 from minifier.torch_side.fx.script_objects import FILE
 
 
@@ -65,9 +64,8 @@ class SourceLab:
 
     `missing` are the names that the whole script reads and does not bind. With `passes_in_eager` a text has to pass in
     eager mode. All `conditions` have to be met. The script, whose `__file__` is `file`, has modules in `folders`.
-    `first_seconds` is how long the whole script may take, as far as known. With `watches_backends`, runs tell about the
-    backends that they call, and with `watches_runs` about all that runs there. With `without_backends`, each graph runs
-    in eager mode in the place of a backend call: a failure of Dynamo needs no compiler. `accepted` gets each text that
+    `first_seconds` is how long the whole script may take, as far as known. With `without_backends`, each graph runs in
+    eager mode in the place of a backend call: a failure of Dynamo needs no compiler. `accepted` gets each text that
     holds.
     `moved` has (function of the script, function that its statements are in by now). `others` are other failures.
     `warnings` are sentences about this tool's errors in the search, `errors` the traceback of each.
@@ -85,8 +83,6 @@ class SourceLab:
     missing: frozenset[str] = frozenset()
     passes_in_eager: bool = True
     conditions: list[Condition] = field(default_factory=list)
-    watches_backends: bool = False
-    watches_runs: bool = True
     without_backends: bool = False
     phase: str = "check"
     moved: Sequence[tuple[str, str]] = ()
@@ -107,9 +103,9 @@ class SourceLab:
         return sum(self.counts.values())
 
     @property
-    def whole(self) -> tuple[str, ...]:
-        """The texts of definitions that are kept unchanged or removed as a whole."""
-        return tuple(text for condition in self.conditions for text in condition.whole)
+    def frozen(self) -> frozenset[str]:
+        """The texts of statements that no edit changes."""
+        return frozenset().union(*(condition.frozen for condition in self.conditions))
 
     def _limits(self) -> Limits:
         expected = TIMEOUT_FACTOR * self.slowest_seconds if self.slowest_seconds else self.first_seconds
@@ -152,10 +148,7 @@ class SourceLab:
     def fails_in_aot_eager(self, source: str) -> bool:
         """Return whether the source shows the failure with torch's `aot_eager` in the place of each backend."""
 
-        def job() -> dict[str, Any]:
-            return run_source(source, file=self.file, watch=GraphsInAotEager())
-
-        (end,) = run_children([job], self._limits(), self.scratch)
+        (end,) = run_children([self._job(source, instead="aot_eager")], self._limits(), self.scratch)
         self._note_fault("the control with aot_eager", end)
         return judge(end, self.expected, match=self.match).verdict is Verdict.SAME
 
@@ -214,12 +207,11 @@ class SourceLab:
         except (SyntaxError, ValueError):
             return False
 
-    def _job(self, source: str, *, compiled: bool = True, has_control: bool = False) -> Callable[[], dict[str, Any]]:
-        watch: Watch | None = None
-        if compiled and self.without_backends:
-            watch = GraphsInEager()
-        elif compiled and self.watches_backends:
-            watch = BackendWatch(self.folders, self.watches_runs)
+    def _job(
+        self, source: str, *, compiled: bool = True, has_control: bool = False, instead: str = ""
+    ) -> Callable[[], dict[str, Any]]:
+        instead = instead or ("eager" if self.without_backends else "")
+        watch = BackendWatch(self.folders, instead) if compiled else None
         if has_control:
             return lambda: run_after_control(source, self.file, watch)
         return lambda: run_source(source, compiled=compiled, file=self.file, watch=watch)

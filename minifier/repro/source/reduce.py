@@ -58,7 +58,7 @@ def reduce_source(
         minimal = True
     except (KeyboardInterrupt, Stopped):  # what was reached stays
         minimal = False
-    return ReducedSource(edits.source, len(tree_of(edits.source, lab.whole).statements), minimal)
+    return ReducedSource(edits.source, len(tree_of(edits.source, lab.frozen).statements), minimal)
 
 
 def _search_statements(edits: EditSearch, lines: Sequence[int]) -> None:
@@ -68,9 +68,10 @@ def _search_statements(edits: EditSearch, lines: Sequence[int]) -> None:
     """
     edits.lab.phase = STATEMENTS[0]
     edits.check_budget()
-    tree = tree_of(edits.source, edits.lab.whole)
+    tree = tree_of(edits.source, edits.lab.frozen)
     traced = [number for line in lines if (number := tree.at_line(line)) is not None]
-    chosen = likely_statements(tree, traced) if traced else frozenset()
+    frozen = [number for number, node in enumerate(tree.statements) if node in tree.frozen]
+    chosen = likely_statements(tree, [*traced, *frozen]) if traced else frozenset()
     is_likely = bool(chosen) and readable_and_held(edits.lab, [tree.code(chosen)])[0]
     if not is_likely:
         chosen = frozenset(range(len(tree.statements)))
@@ -99,7 +100,7 @@ def _simplify(edits: EditSearch, folders: Sequence[str], wants: Callable[[str], 
             _run(edits, each)
         if wants(NUMBERS[0]):
             edits.lab.phase = NUMBERS[0]
-            smaller_numbers(edits.takes, lambda: edits.source)
+            smaller_numbers(edits.takes, lambda: edits.script)
         if edits.source == before and not edits.reopen() and _is_minimal(edits):
             break
     for each in last:
@@ -128,7 +129,7 @@ def _is_minimal(edits: EditSearch) -> bool:
     """Return whether no statement can be removed alone; else remove those that can be. Raises Stopped."""
     before = edits.source
     edits.lab.phase = STATEMENTS[0]
-    tree = tree_of(edits.source, edits.lab.whole)
+    tree = tree_of(edits.source, edits.lab.frozen)
     numbers = frozenset(range(len(tree.statements)))
     for number in sorted(numbers, reverse=True):
         edits.check_budget()
@@ -147,7 +148,7 @@ def _removals(script: Script) -> Iterator[Edit]:
 def _idle(script: Script) -> Iterator[Edit]:
     """Yield the removal of each statement that does nothing: nothing reads what it binds, or it only names a value."""
     tree = script.tree
-    read = {binder for reader, binders in tree.reads for binder in binders if binder != reader}
+    read = {binder for reader, _, binders in tree.reads for binder in binders if binder != reader}
     attributes = _Attributes(tree).read
     for number, node in enumerate(tree.statements):
         names = _bound(node, script.imported)
@@ -212,7 +213,7 @@ def _needs(tree: Tree, on_the_way: Collection[int]) -> dict[int, set[int]]:
             is_needed = not is_partial or m.matches(node, m.Return() | CALL_OF_BASE)
         if is_needed:
             needs[around].add(number)
-    for reader, binders in tree.reads:
+    for reader, _, binders in tree.reads:
         if binders and not binders & _around(tree, reader):
             needs[reader].add(max((binder for binder in binders if binder < reader), default=max(binders)))
     attributes = _Attributes(tree)

@@ -45,9 +45,9 @@ from minifier.process.progress import Phase, Progress, ProgressPipe, Ui, counted
 from minifier.reduction.probe.verdicts import seen
 from minifier.reduction.summary import KEPT, Summary
 from minifier.repro.emit.footer import needed_folder, versions
-from minifier.repro.source.conditions import SameBackends, SameLine, SourceRun
+from minifier.repro.source.conditions import SameLine, SameSeeds, SourceRun
 from minifier.repro.source.edit_search import is_readable
-from minifier.repro.source.own_check import SameCheck, SameSeeds
+from minifier.repro.source.frozen import Frozen
 from minifier.repro.source.probe import TIMEOUT_FACTOR, SourceLab, passed, write_others
 from minifier.repro.source.reduce import reduce_source
 from minifier.repro.source.run_source import with_first
@@ -79,7 +79,6 @@ def first_failure(
     Raises NoRepro if the script does not show the failure in an empty folder, or in another way each time.
     Raises FailsByItself if the script fails in an empty folder in eager mode too.
     """
-    lab.watches_backends = True
     source, first = _shows(lab, [known.with_data, source] if known.with_data else [source], of_backend, known)
     failure = _failure(first)
     shorter = _which_passes_in_eager(lab, source, failure, said)
@@ -89,14 +88,10 @@ def first_failure(
     failure = replace(failure, fingerprint=replace(failure.fingerprint, at_traced=True))
     lab.sought = failure.fingerprint
     lab.missing = missing_names(source)
-    lab.watches_backends = not _type(failure.fingerprint).startswith(ERRORS_OF_DYNAMO)
     lab.conditions = [SameLine(first)]
-    if (check := SameCheck(first)).applies:
-        lab.conditions += [check, SameSeeds(first)]
-    if lab.watches_backends:
-        backends = SameBackends(first, SourceRun(source, lab.run(source)))
-        lab.watches_runs = backends.watches_runs
-        lab.conditions.append(backends)
+    if not _type(failure.fingerprint).startswith(ERRORS_OF_DYNAMO):
+        frozen = Frozen(first)
+        lab.conditions += [frozen, *([SameSeeds(first)] if frozen.has_check else [])]
     lab.leave_out_backends(source)
     if not lab.holds([source])[0]:
         raise NoRepro(f"{said} fails in another way each time it is run")
@@ -323,7 +318,7 @@ def _reduce(
         if known.seconds:
             lab.first_seconds = max(_MIN_FIRST_SECONDS, TIMEOUT_FACTOR * known.seconds)
         source, failure = first_failure(lab, as_run(program), of_backend, known, program.said)
-        before = len(tree_of(as_run(program), lab.whole).statements)
+        before = len(tree_of(as_run(program), lab.frozen).statements)
 
         def script(text: str, after: int, stopped: str, minimal: bool = False) -> ReducedScript:
             return ReducedScript(
@@ -346,7 +341,7 @@ def _reduce(
         def accepted(text: str) -> None:
             if not is_readable(lab, text):  # refused by the search
                 return
-            reached(script(text, len(tree_of(text, lab.whole).statements), _KILLED))
+            reached(script(text, len(tree_of(text, lab.frozen).statements), _KILLED))
 
         lab.accepted = accepted
         channel.say(f"reducing the script itself: {counted(before, 'statement')}")

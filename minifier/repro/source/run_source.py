@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import itertools
 import os
 import random
+import re
 import sys
 import tempfile
 from typing import Any
@@ -17,18 +19,17 @@ from minifier.data.failure.evidence import stage_shown
 from minifier.data.failure.observed import describe, text
 from minifier.process.machine import own_frames
 from minifier.reduction.probe.children import AHEAD, fall_silent, imports_told, tell
-from minifier.repro.source.conditions import BackendWatch, GraphsInAotEager, GraphsInEager
-from minifier.repro.source.own_check import DRAWN, EXIT_LINE
-from minifier.repro.source.own_code import digest
+from minifier.repro.source.conditions import DRAWN, EXIT, BackendWatch
 from minifier.repro.source.statement_tree import ORDINARY_FRAMES
 from minifier.torch_side.fx.script_objects import FILE, define
 
-Watch = BackendWatch | GraphsInEager | GraphsInAotEager
-
 _SEED = 0
+_EXITS = re.compile(r"(sys\.|os\.)?_?exit\(|raise SystemExit\b|quit\(")
 
 
-def run_source(source: str, *, compiled: bool = True, file: str = FILE, watch: Watch | None = None) -> dict[str, Any]:
+def run_source(
+    source: str, *, compiled: bool = True, file: str = FILE, watch: BackendWatch | None = None
+) -> dict[str, Any]:
     """Run the source as `__main__`, and return its exception or {"status": "pass"}.
 
     If the source exits with a non-zero status, this process ends with the same status. `compiled=False` makes
@@ -45,7 +46,7 @@ def run_source(source: str, *, compiled: bool = True, file: str = FILE, watch: W
     return result
 
 
-def run_after_control(source: str, file: str = FILE, watch: Watch | None = None) -> dict[str, Any]:
+def run_after_control(source: str, file: str = FILE, watch: BackendWatch | None = None) -> dict[str, Any]:
     """Run the source in eager mode, in a fork of this process and in a folder of its own; if it passes, compiled.
 
     Only the compiled run tells facts.
@@ -84,6 +85,23 @@ def seeded(source: str) -> str:
         return source
     imports = list(itertools.takewhile(_is_import, from_torch))
     return _with_line(source, f"\ntorch.manual_seed({_SEED})\n", imports[-1])
+
+
+def said_of_exit(source: str) -> str:
+    """Say where a script ends itself: "where not torch.equal(x, y)", "at sys.exit(f())"; "" if at several places."""
+    tree = ast.parse(source)
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    nodes = (node for node in ast.walk(tree) if isinstance(node, (ast.Call, ast.Raise)))
+    ends = [node for node in nodes if _EXITS.match(ast.unparse(node))]
+    if len(ends) != 1:
+        return ""
+    node: ast.AST = ends[0]
+    while not isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef)):
+        inner, node = node, parents[node]
+        if isinstance(node, ast.If) and inner is not node.test:
+            test = node.test if inner in node.body else ast.UnaryOp(ast.Not(), node.test)
+            return f"where {ast.unparse(test)}"
+    return f"at {ast.unparse(ends[0])}"
 
 
 def _name(alias: ast.alias) -> str:
@@ -125,15 +143,15 @@ def _run(source: str, file: str, *, compiled: bool) -> dict[str, Any]:
     except SystemExit as exit_:
         links = describe(exit_)
         code = links[0]["exit status"]
-        lines = [line for _, _, at, line in links[0]["frames"] if at == FILE]
-        tell(**{EXIT_LINE: lines[-1] if lines else 0}, stage=stage_shown(links).value)
+        tell(**{EXIT: [link["frames"] for link in links]}, stage=stage_shown(links).value)
         return {"status": "exit", "code": code} if code else {"status": "pass"}
     except BaseException as error:  # noqa: BLE001 - any exception is a result
         links = describe(error)
         return {"status": "fail", "stage": stage_shown(links).value, "links": links, "traceback": text(error)}
     finally:
         after = _states_of_draws()  # of the generators that were loaded before
-        tell(**{DRAWN: {name: digest(repr(after[name])) for name in before if after[name] != before[name]}})
+        drawn = {name: repr(state) for name, state in after.items() if name in before and state != before[name]}
+        tell(**{DRAWN: {name: hashlib.sha256(state.encode()).hexdigest() for name, state in drawn.items()}})
     return {"status": "pass"}
 
 

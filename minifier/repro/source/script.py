@@ -12,12 +12,13 @@ import libcst as cst
 from libcst import matchers as m
 
 from minifier.capturing.slicing.module_statements import bound_by, dotted
-from minifier.repro.source.statement_tree import is_whole, mended, tree_of
+from minifier.repro.source.statement_tree import mended, tree_of
 
 CALL_OF_BASE = m.Expr(m.Call(func=m.Attribute(value=m.Call(func=m.Name("super")))))
 EVALUATED_LATER = m.Lambda() | m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp()
 _OPERATIONS = cst.BinaryOperation, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation, cst.IfExp, cst.Lambda
 _LOOSE = cst.NamedExpr, cst.Yield, cst.Tuple  # need parentheses in an argument, too
+_ANYTHING: m.MatchIfTrue[cst.CSTNode] = m.MatchIfTrue(lambda _: True)
 _BACKEND_KEY = m.DictElement(key=m.SimpleString('"backend"') | m.SimpleString("'backend'"))
 
 T = TypeVar("T")
@@ -34,20 +35,20 @@ class Edit:
 
 
 class Script:
-    """A parsed source, whose definitions with a text in `whole` no edit changes.
+    """A parsed source, whose statements with a text in `frozen` no edit changes.
 
     Raises libcst.ParserSyntaxError for source that is not Python.
     """
 
-    def __init__(self, source: str, whole: Collection[str] = ()) -> None:
-        self.source, self.whole = source, frozenset(whole)
-        self.tree = tree_of(source, whole)
+    def __init__(self, source: str, frozen: Collection[str] = ()) -> None:
+        self.source, self.frozen = source, frozenset(frozen)
+        self.tree = tree_of(source, frozen)
         self.module = self.tree.module
-        visitor = _Places(self.module, self.whole)
+        visitor = _Places(self.tree.frozen)
         self.module.visit(visitor)
-        # Outer nodes first; without those of whole definitions, and of arguments that name a backend.
+        # Outer nodes first; without those of frozen statements, and of arguments that name a backend.
         self.nodes: Sequence[cst.CSTNode] = visitor.nodes
-        self.parent: Mapping[cst.CSTNode, cst.CSTNode] = visitor.parent
+        self.parent = self.tree.parent_node
         self._begin, self._end = visitor.begin, visitor.end
 
     def code(self, node: cst.CSTNode) -> str:
@@ -57,6 +58,14 @@ class Script:
     def span(self, edit: Edit) -> list[tuple[int, int]]:
         """Return the ranges of numbered nodes that the edit replaces."""
         return [(self._begin[node], self._end[node]) for node in edit.changes]
+
+    def is_allowed(self, edit: Edit) -> bool:
+        """Return whether the edit changes nothing that is frozen; frozen statements may go."""
+        return all(node in self._open or (not new and node in self.tree.frozen) for node, new in edit.changes.items())
+
+    @cached_property
+    def _open(self) -> frozenset[cst.CSTNode]:
+        return frozenset(self.nodes)
 
     def line(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the innermost line, or compound statement, that has the node."""
@@ -109,21 +118,17 @@ class Script:
 
 
 class _Places(cst.CSTVisitor):
-    def __init__(self, module: cst.Module, whole: Collection[str]) -> None:
-        self.module, self.whole = module, whole
+    def __init__(self, frozen: Collection[cst.CSTNode]) -> None:
+        self.frozen = frozen
         self.nodes: list[cst.CSTNode] = []
-        self.parent: dict[cst.CSTNode, cst.CSTNode] = {}
         self.begin: dict[cst.CSTNode, int] = {}
         self.end: dict[cst.CSTNode, int] = {}
-        self._around: list[cst.CSTNode] = []
         self._frozen: cst.CSTNode | None = None
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         self.begin[node] = len(self.begin)
-        if self._around:
-            self.parent[node] = self._around[-1]
-        self._around.append(node)
-        if self._frozen is None and (names_backend(node) or is_whole(self.module, node, self.whole)):
+        is_frozen_line = isinstance(node, cst.SimpleStatementLine) and node.body[0] in self.frozen
+        if self._frozen is None and (names_backend(node) or is_frozen_line or node in self.frozen):
             self._frozen = node
         if self._frozen is None:
             self.nodes.append(node)
@@ -131,7 +136,6 @@ class _Places(cst.CSTVisitor):
 
     def on_leave(self, original_node: cst.CSTNode) -> None:
         self.end[original_node] = len(self.begin)
-        self._around.pop()
         if self._frozen is original_node:
             self._frozen = None
 
@@ -219,10 +223,9 @@ def in_place_of(use: cst.CSTNode, value: cst.BaseExpression, parent: cst.CSTNode
 
 def with_values(node: cst.CSTNode, values: Mapping[str, cst.BaseExpression]) -> cst.CSTNode | None:
     """Return the node with values in the place of names, all at once; None if libcst refuses that."""
-    visitor = _Places(cst.Module([]), ())
-    node.visit(visitor)
+    parent = {child: each for each in m.findall(node, _ANYTHING) for child in each.children}
     uses = {use: value for name, value in values.items() for use in uses_of(node, name)}
-    return changed(node, {use: [in_place_of(use, value, visitor.parent.get(use))] for use, value in uses.items()})
+    return changed(node, {use: [in_place_of(use, value, parent.get(use))] for use, value in uses.items()})
 
 
 def changed(node: cst.CSTNode, changes: Changes) -> cst.CSTNode | None:

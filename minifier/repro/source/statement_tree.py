@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import sys
-from collections.abc import Collection, Iterator, Mapping
+import textwrap
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider, Scope, ScopeProvider
+
+from minifier.capturing.slicing.module_statements import root
 
 _MAX_FRAMES = 10_000  # a chain of 1,000 calls
 ORDINARY_FRAMES = sys.getrecursionlimit()  # as a script has it
@@ -17,63 +21,75 @@ ORDINARY_FRAMES = sys.getrecursionlimit()  # as a script has it
 class Tree:
     """The statements of a source text, numbered in source order.
 
-    A nested statement is kept only with its parent. A definition whose text is in `whole` is a single statement; so is
-    each function with `whole_functions`. With `entries`, those of dicts and lists are numbered like statements.
+    A nested statement is kept only with its parent. A statement whose text is in `frozen` is a single one; so is each
+    function with `whole_functions`. With `entries`, those of dicts and lists are numbered like statements.
     Raises libcst.ParserSyntaxError for source that is not Python.
     """
 
     def __init__(
-        self, source: str, whole: Collection[str] = (), *, whole_functions: bool = False, entries: bool = False
+        self, source: str, frozen: Collection[str] = (), *, whole_functions: bool = False, entries: bool = False
     ) -> None:
         with deep_sources():
-            self._number_statements(source, whole, whole_functions, entries)
+            self._number_statements(source, frozen, whole_functions, entries)
 
-    def _number_statements(self, source: str, whole: Collection[str], whole_functions: bool, entries: bool) -> None:
+    def _number_statements(self, source: str, frozen: Collection[str], whole_functions: bool, entries: bool) -> None:
         wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)  # a parsed node occurs once
         self.module = wrapper.module
-        collector = _StatementCollector(self.module, frozenset(whole), whole_functions, entries)
+        self._positions, self._lines = wrapper.resolve(PositionProvider), source.splitlines()
+        self.parent_node: Mapping[cst.CSTNode, cst.CSTNode] = wrapper.resolve(ParentNodeProvider)
+        collector = _StatementCollector(
+            lambda node: bool(frozen) and self.text(node) in frozen, whole_functions, entries
+        )
         self.module.visit(collector)
         self.statements: list[cst.CSTNode] = collector.statements
         self._whole = collector.whole
-        self._parent_node = wrapper.resolve(ParentNodeProvider)
+        self.frozen: set[cst.CSTNode] = collector.frozen
         self._number: dict[cst.CSTNode, int] = {node: i for i, node in enumerate(self.statements)}
-        positions = wrapper.resolve(PositionProvider)
         self._codes: dict[tuple[int, frozenset[int]], str] = {}  # of the module's statements
-        self._spans = [(positions[node].start.line, positions[node].end.line) for node in self.statements]
+        self._spans = [self._span(node) for node in self.statements]
         places: dict[cst.CSTNode, int] = {node: place for place, node in enumerate(self.module.body)}
         inside = [set[int]() for _ in self.module.body]
         for number, node in enumerate(self.statements):
             outermost = node
             while outermost not in places:
-                outermost = self._parent_node[outermost]
+                outermost = self.parent_node[outermost]
             inside[places[outermost]].add(number)
         self._inside = [frozenset(numbers) for numbers in inside]
         self._parents = [set[int]() for _ in self.statements]
         for number, node in enumerate(self.statements):
-            parent = self.owner(self._parent_node[node])
+            parent = self.owner(self.parent_node[node])
             if parent is not None:
                 self._parents[number].add(parent)
         self.enclosing = tuple(next(iter(numbers), None) for numbers in self._parents)
         self.reads = list(self._accesses(wrapper.resolve(ScopeProvider)))
-        for reader, binders in self.reads:
+        for reader, _, binders in self.reads:
             self._parents[reader] |= {binder for binder in binders if binder < reader}
 
-    def _accesses(self, scopes: Mapping[cst.CSTNode, Scope | None]) -> Iterator[tuple[int, frozenset[int]]]:
-        """Yield (number of the statement that reads a name, numbers of the statements that may bind it)."""
+    def _span(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Return the first line of a statement, that of its decorators, and the last."""
+        first = next(iter(getattr(node, "decorators", ())), node)
+        return self._positions[first].start.line, self._positions[node].end.line
+
+    def text(self, statement: cst.CSTNode) -> str:
+        """Return the lines of a statement as `texts_of` has them."""
+        return _dedented(self._lines, *self._span(statement))
+
+    def _accesses(self, scopes: Mapping[cst.CSTNode, Scope | None]) -> Iterator[tuple[int, str, frozenset[int]]]:
+        """Yield (number of the statement that reads a name, name, numbers of the statements that may bind it)."""
         for scope in {scope for scope in scopes.values() if scope is not None}:
             for access in scope.accesses:
                 reader = self.owner(access.node)
                 bound = (getattr(referent, "node", None) for referent in access.referents)
                 binders = (self.owner(node) for node in bound if node is not None)
                 if reader is not None:
-                    yield reader, frozenset(binder for binder in binders if binder is not None)
+                    yield reader, root(access.node), frozenset(binder for binder in binders if binder is not None)
 
     def owner(self, node: cst.CSTNode) -> int | None:
         """Return the number of the innermost statement that contains the node."""
         while node not in self._number:
-            if node not in self._parent_node:
+            if node not in self.parent_node:
                 return None
-            node = self._parent_node[node]
+            node = self.parent_node[node]
         return self._number[node]
 
     @property
@@ -118,39 +134,48 @@ class Tree:
 _kept_tree = functools.lru_cache(maxsize=4)(Tree)
 
 
-def tree_of(source: str, whole: Collection[str]) -> Tree:
+def tree_of(source: str, frozen: Collection[str]) -> Tree:
     """Return the tree of a source, which several steps of the search ask for."""
-    return _kept_tree(source, frozenset(whole))
+    return _kept_tree(source, frozenset(frozen))
+
+
+def texts_of(source: str) -> list[tuple[range, str]]:
+    """Return the lines of each statement at all depths, and their text without its indentation.
+
+    Raises SyntaxError or ValueError for a source that is not Python.
+    """
+    lines, found = source.splitlines(), []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            first = min((node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))))
+            last = node.end_lineno or first
+            found.append((range(first, last + 1), _dedented(lines, first, last)))
+    return found
+
+
+def _dedented(lines: Sequence[str], first: int, last: int) -> str:
+    return textwrap.dedent("\n".join(lines[first - 1 : last])).strip()
 
 
 class _StatementCollector(cst.CSTVisitor):
-    def __init__(self, module: cst.Module, texts: Collection[str], whole_functions: bool, entries: bool) -> None:
-        self.module, self.texts, self.whole_functions, self.entries = module, texts, whole_functions, entries
+    def __init__(self, is_frozen: Callable[[cst.CSTNode], bool], whole_functions: bool, entries: bool) -> None:
+        self.is_frozen, self.whole_functions, self.entries = is_frozen, whole_functions, entries
         self.statements: list[cst.CSTNode] = []
         self.whole: set[cst.CSTNode] = set()
+        self.frozen: set[cst.CSTNode] = set()
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+        is_statement = isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement))
+        if is_statement:
             self.statements.append(node)
         elif self.entries and isinstance(node, (cst.Dict, cst.List)):
             self.statements += node.elements
-        if self._is_whole(node):
+        if is_statement and self.is_frozen(node):
+            self.frozen.add(node)
+        if node in self.frozen or (isinstance(node, cst.FunctionDef) and self.whole_functions):
             self.whole.add(node)
             return False
         return True
-
-    def _is_whole(self, node: cst.CSTNode) -> bool:
-        return (isinstance(node, cst.FunctionDef) and self.whole_functions) or is_whole(self.module, node, self.texts)
-
-
-def is_whole(module: cst.Module, node: cst.CSTNode, texts: Collection[str]) -> bool:
-    """Return whether the node is a definition whose text is among these."""
-    return bool(texts) and isinstance(node, (cst.FunctionDef, cst.ClassDef)) and definition(module, node) in texts
-
-
-def definition(module: cst.Module, node: cst.FunctionDef | cst.ClassDef) -> str:
-    """Return the text of a definition, without the comments above it."""
-    return module.code_for_node(node.with_changes(leading_lines=())).strip()
 
 
 class _RemoveOthers(cst.CSTTransformer):
