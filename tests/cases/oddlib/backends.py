@@ -234,33 +234,6 @@ def oddlib_detached(gm, example_inputs):
 
 
 @register_backend
-def oddlib_two_wrongs(gm, example_inputs):
-    """Computes gelu a little differently, as many do; and tanh instead of sigmoid, if there are two products."""
-    found = list(called(gm))
-    for node in gm.graph.nodes:
-        if node.target is torch.sigmoid and found.count("mul") >= 2:
-            node.target = torch.tanh
-        if node.target is torch.nn.functional.gelu:
-            node.kwargs = {"approximate": "tanh"}
-    gm.recompile()
-    return gm.forward
-
-
-@register_backend
-def oddlib_two_wrong_ops(gm, example_inputs):
-    """Negates every comparison, and computes every relu half as large again."""
-
-    class Odd(torch.fx.Interpreter):
-        def run_node(self, n):
-            value = super().run_node(n)
-            if isinstance(value, torch.Tensor) and value.dtype is torch.bool:
-                return ~value
-            return value * 1.5 if n.target is torch.relu else value
-
-    return lambda *inputs: Odd(gm).run(*inputs)
-
-
-@register_backend
 def oddlib_two_errors(gm, example_inputs):
     """Two errors of nearly the same text; a whole graph with both ops shows the first."""
     found = set(called(gm))

@@ -131,21 +131,3 @@ def grumble(how):
 @register_backend
 def oddlib_grumbles(gm, example_inputs, *, options=None):
     return planted(gm, options, grumble)
-
-
-@register_backend
-def oddlib_two_deaths(gm, example_inputs):
-    """Dies in one way where two ops are in the graph, in another where one of them is."""
-
-    def die_of_both():
-        end("SIGSEGV")
-
-    def die_of_one():
-        end("SIGSEGV")
-
-    found = set(called(gm))
-    if {"tanh", "softmax"} <= found:
-        die_of_both()
-    if "tanh" in found:
-        die_of_one()
-    return gm.forward
