@@ -63,10 +63,6 @@ def dies(number: int = signal.SIGSEGV, output: str = "", stage: Stage = Stage.CO
     return ChildEnd(None, 0.01, signal=number, stage=stage.value, output=output)
 
 
-def exits(status: int = 3) -> ChildEnd:
-    return ChildEnd(None, 0.01, status=status, stage=Stage.COMPILE.value)
-
-
 def exhausts() -> ChildEnd:
     """The child was killed for the memory that it took."""
     return ChildEnd(None, 0.01, signal=signal.SIGKILL, stage=Stage.COMPILE.value, exhausted=True)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from case_samples import call, meta, method, output, placeholder
+from case_samples import call, method, output, placeholder
 from chains import case_of, chain
 from fake_prober import (
     breaks,
@@ -19,12 +19,11 @@ from fake_prober import (
     when,
 )
 
-from minifier.data.case import Ref, Scalar, TensorInput
-from minifier.data.case.calls import called
+from minifier.data.case import Ref
 from minifier.data.case.inputs import Recorded
 from minifier.data.case.ops import with_ops
 from minifier.data.failure import Aspect, Stage
-from minifier.errors import FailsByItself, MinifyError, NoRepro, NothingToReduce, OtherMessage
+from minifier.errors import MinifyError, NoRepro, NothingToReduce, OtherMessage
 from minifier.reduction.check import check
 
 CASE = chain("cos", "tanh", "exp")
@@ -91,62 +90,11 @@ def test_a_graph_that_fails_in_eager_as_well_is_no_fault_of_the_backend(make_lab
         check(lab)
 
 
-@pytest.mark.parametrize("message", ["shape '[7]' is invalid for input of size 12", "no kernel"])
-def test_what_the_program_raises_by_itself_is_no_fault_of_a_backend_that_runs_it_while_compiling(make_lab, message):
-    nodes = (placeholder("x"), method("view", "view", Ref("x"), 7), output("view"))
-    raised = raises(message, "RuntimeError")
-    lab, prober = make_lab(case_of(*nodes, failing=raised), lambda case: raised)
-    if message == "no kernel":
-        check(lab)
-        return
-    with pytest.raises(FailsByItself):
-        check(lab)
-    assert prober.asked == []
-
-
 def test_where_eager_is_to_raise_the_op_that_does_is_a_hint(make_lab):
     nodes = (placeholder("x"), call("cos", "torch.cos", Ref("x")), method("view", "view", Ref("cos"), 7))
     no_exception = differs(aspect=Aspect.NO_EXCEPTION)
     lab, _ = make_lab(case_of(*nodes, output("view"), failing=no_exception), when(has("view"), no_exception))
     assert check(lab).failure.hints == (("view",),)
-
-
-def symbolic():
-    """A chain whose size is a symbol."""
-    nodes = tuple(
-        replace(node, value=replace(node.value, symbols=("s0", None))) if node.op != "output" else node
-        for node in CASE.graph.nodes
-    )
-    inputs = tuple(replace(item, meta=replace(item.meta, symbols=("s0", None))) for item in CASE.inputs)
-    return replace(CASE, graph=replace(CASE.graph, nodes=nodes), inputs=inputs)
-
-
-def is_symbolic(case):
-    return any(any(item.meta.symbols) for item in case.inputs if isinstance(item, TensorInput))
-
-
-@pytest.mark.parametrize("needed", [False, True])
-def test_symbolic_sizes_become_numbers_where_the_failure_does_not_need_them(make_lab, needed):
-    lab, prober = make_lab(symbolic(), when(lambda case: has("tanh")(case) and is_symbolic(case) >= needed, raises()))
-    assert is_symbolic(check(lab)) is needed and not is_symbolic(prober.asked[0])
-
-
-def test_numbers_that_come_from_values_are_taken_from_an_eager_run(make_lab):
-    nodes = (
-        placeholder("x"),
-        call("n", "torch.count_nonzero", Ref("x"), value=meta(dtype="int64")),
-        method("item", "item", Ref("n"), value=Scalar(8, "u0")),
-        call("mul", "operator.mul", Ref("x"), Ref("item")),
-    )
-    lab, _ = make_lab(case_of(*nodes, output("mul")), when(has("mul"), raises()))
-    assert check(lab).graph.node("item").value == Scalar(6, "u0")
-
-
-@pytest.mark.parametrize("least", [1, 2, 5])
-def test_as_few_calls_as_the_failure_needs(make_lab, least):
-    case = called(chain("cos", "tanh", failing=AT_RUN), 5)
-    lab, _ = make_lab(case, when(lambda case: has("tanh")(case) and case.calls >= least, AT_RUN))
-    assert check(lab).calls == least
 
 
 def test_a_hang_is_timed_by_what_ends(make_lab):

@@ -4,16 +4,13 @@ import math
 from dataclasses import replace
 
 import pytest
-import torch
-from case_samples import call, meta, method, output, placeholder
+from case_samples import call, meta, output, placeholder
 from chains import case_of, chain, names
 from fake_prober import differs, has, invalid, passes, raises, seen_failure, when
 
 from minifier.data.case import Drawn, Ref, State
-from minifier.data.case.inputs import bases
 from minifier.reduction.needs import Needs, measured_needs, nearest
 from minifier.reduction.simplify import Simplifier
-from minifier.torch_side.fx.tensors import TensorFile
 
 TWO = replace(chain("cos", "tanh", shape=(1,)), state=State())
 BOTH = when(has("cos", "tanh"), raises())
@@ -58,15 +55,6 @@ def test_without_any_the_last_op_is_taken_away_if_that_passes(make_lab):
     one = replace(chain("tanh", shape=(1,)), state=State())
     lab, prober = make_lab(one, when(has("tanh"), raises()))
     assert nearest(Simplifier(lab, one, one), Needs()) is None and prober.asked == []
-
-
-@pytest.mark.parametrize(("step", "passing"), [(2, 1), (1, 2)])
-def test_the_nearest_differs_in_one_step_of_a_literal(make_lab, step, passing):
-    nodes = placeholder("x", meta(4)), method("unfold", "unfold", Ref("x"), -1, 1, step), output("unfold")
-    case = replace(case_of(*nodes), state=State())
-    lab, _ = make_lab(case, when(lambda each: each.graph.node("unfold").args[3] != passing, raises()))
-    made = simplified(lab, case)
-    assert [*nearest(made, measured_needs(made)).graph.node("unfold").args[1:]] == [-1, 1, passing]
 
 
 def fails_where(condition):
@@ -119,22 +107,6 @@ def test_no_size_is_told_where_a_value_is_needed(make_lab):
     assert made.case.inputs[0].meta.shape == (2,) and measured_needs(made).sentences == []
 
 
-def test_where_there_is_no_time_to_measure_nothing_is_said(make_lab):
-    lab, prober = make_lab(chain("tanh", shape=(5,)), fails_where(lambda shape: shape == (5,)))
-    made = simplified(lab, lab.prepared.case)
-    made.budget = replace(made.budget, max_probes=lab.total)
-    before = len(prober.asked)
-    assert measured_needs(made).sentences == [] and len(prober.asked) == before
-
-
-def test_ops_that_are_needed_anyway_are_no_need(make_lab):
-    lab, _ = make_lab(TWO, BOTH)
-    made = simplified(lab, TWO)
-    assert made.rejected != []
-    found = measured_needs(made)
-    assert found.sentences == found.rows == []
-
-
 def drawn(case):
     """The first value of the Case's input: 0 for the draw that a repro makes itself."""
     (item,) = case.inputs
@@ -172,37 +144,6 @@ def test_a_broken_program_tells_nothing_of_what_is_needed(make_lab, otherwise, r
     assert len(measured_needs(made).rows) == rows
 
 
-def test_idle_workers_probe_the_draws_that_follow(make_lab):
-    def measured_with(workers):
-        lab, prober = make_lab(OF_VALUES, when(lambda case: max(case.inputs[0].meta.shape) >= 5, WRONG), workers)
-        made = simplified(lab, OF_VALUES)
-        before = len(prober.rounds)
-        return measured_needs(made).sentences, len(prober.rounds) - before
-
-    (alone, rounds), (together, fewer) = measured_with(1), measured_with(4)
-    assert alone == together == ["a size of 5 or more"] and fewer <= rounds / 2
-
-
-HALVES = ("float16", "bfloat16")
-
-
-@pytest.mark.parametrize(
-    ("failing", "need"),
-    [
-        (HALVES[:1], ["float16"]),
-        (HALVES, ["float16 or bfloat16"]),
-        ((*HALVES, "float64"), ["float16 or float64 or bfloat16"]),
-    ],
-)
-def test_a_dtype_is_needed_where_the_others_pass(make_lab, failing, need):
-    (item,) = TWO.inputs
-    half = replace(item, meta=replace(item.meta, dtype="float16"))
-    case = replace(TWO, inputs=(half,))
-    lab, _ = make_lab(case, when(lambda each: each.inputs[0].meta.dtype in failing, raises()))
-    found, _ = measured(lab, case)
-    assert found.sentences == need and found.rows == []
-
-
 @pytest.mark.parametrize(("needed", "last"), [(True, 1.0), (False, 1.0), (True, math.inf)])
 def test_values_are_needed_where_eight_draws_of_each_kind_pass(make_lab, needed, last):
     (item,) = OF_VALUES.inputs
@@ -226,20 +167,3 @@ def test_an_integer_other_than_zero_is_needed_where_zeros_pass(make_lab, needed)
     made.ended["data"] = "fixpoint"
     found = measured_needs(made)
     assert bool(found.sentences) is bool(found.rows) is needed
-
-
-@pytest.mark.parametrize("needed", [True, False])
-def test_memory_is_shared_of_need_where_the_same_values_apart_pass(make_lab, folder, needed):
-    file = TensorFile()
-    whole = torch.arange(4.0)
-    stored = file.add_inputs({"x": whole.clone(), "y": whole[:2].clone()})
-    x, y = placeholder("x", meta(4)), placeholder("y", meta(2))
-    case = case_of(
-        x, y, call("mul", "torch.mul", Ref("x"), Ref("x")), call("exp", "torch.exp", Ref("y")), output("exp")
-    )
-    sources = {"x": stored["x"], "y": replace(stored["y"], base="x")}
-    inputs = tuple(replace(item, source=sources[item.name]) for item in case.inputs)
-    case = replace(case, inputs=inputs, tensors=file.write(folder / "tensors.safetensors"), failure=seen_failure(WRONG))
-    lab, _ = make_lab(case, when(lambda each: bool(bases(each.inputs)) or not needed, WRONG))
-    made = Simplifier(lab, case, case, wants=lambda _: False)
-    assert measured_needs(made).sentences == (["inputs that share memory"] if needed else [])

@@ -2,11 +2,10 @@
 
 import pytest
 from case_samples import call, meta, output, placeholder
-from chains import case_of, chain
-from fake_prober import dies, hangs, has, raises, targets, when
+from chains import case_of
+from fake_prober import has, raises, targets, when
 
-from minifier.data.case import Level, Ref
-from minifier.data.failure import Stage
+from minifier.data.case import Ref
 from minifier.reduction.op_search import reduce_parts
 from minifier.search import Budget, Ending
 
@@ -44,33 +43,3 @@ def test_an_op_stays_whose_parts_do_not_fail_or_are_more(make_lab, or_parts):
     is_needed = lambda case: has("softmax")(case) or bool(or_parts and has(*or_parts)(case))  # noqa: E731
     lab, _ = make_lab(case, when(is_needed, raises()))
     assert reduce_parts(lab, case, Budget()) == (case, Ending.PROVED) and lab.prepared.case is case
-
-
-# Where there is nothing to try: ops without parts, many ops, failures of running and hangs, ATen graphs, flaky ones.
-NOT_TRIED = {
-    "no parts": (chain("cos"), 1),
-    "many ops": (composite(SOFTMAX, GELU, SOFTMAX, GELU), 1),
-    "run time": (composite(SOFTMAX, failing=raises(stage=Stage.RUN)), 1),
-    "a hang": (composite(SOFTMAX, failing=hangs()), 1),
-    "an ATen graph": (composite(SOFTMAX, level=Level.AOT_FORWARD), 1),
-    "flaky": (composite(SOFTMAX), 2),
-}
-
-
-@pytest.mark.parametrize("why", NOT_TRIED)
-def test_parts_are_not_looked_for(make_lab, why):
-    case, repeats = NOT_TRIED[why]
-    lab, prober = make_lab(case, when(made_of("exp", "softmax"), raises()))
-    lab.repeats = repeats
-    assert reduce_parts(lab, case, Budget()) == (case, Ending.PROVED) and prober.asked == []
-
-
-def test_an_op_stays_whose_decomposition_dies_or_takes_too_many_probes(make_lab):
-    case = composite(SOFTMAX)
-    for most in (1, 3):
-        lab, prober = make_lab(case, when(made_of("exp", "softmax"), raises()))
-        made = reduce_parts(lab, case, Budget(max_probes=most))
-        assert made == (case, Ending.MAX_PROBES) and len(prober.asked) <= most and lab.prepared.case is case
-    lab, prober = make_lab(case, when(made_of("exp", "softmax"), raises()))
-    lab.run_jobs = lambda jobs, limits, scratch: [dies() for _ in jobs]
-    assert reduce_parts(lab, case, Budget()) == (case, Ending.PROVED) and prober.asked == []

@@ -9,8 +9,8 @@ from fake_prober import exhausts, flaky, hangs, has, passes, planned, raises, wh
 
 from minifier.data.case.calls import called
 from minifier.data.failure import Stage
-from minifier.errors import NoRepro, OtherMessage
-from minifier.reduction.flakiness import fewest_calls, in_one_call, misjudged, tries_of
+from minifier.errors import NoRepro
+from minifier.reduction.flakiness import misjudged, tries_of
 
 OFTEN = "".join(random.Random(1).choices("PF", k=2000))  # half of the time
 SELDOM = "".join(random.Random(1).choices("PPF", k=2000))
@@ -68,27 +68,6 @@ def test_a_case_is_tried_as_often_as_there_is_doubt(make_lab, case, fault, most)
     assert len(tries_of(lab, case)) == len(prober.asked) <= most
 
 
-MANY = called(chain("tanh", failing=AT_RUN), 5)
-
-
-@pytest.mark.parametrize(
-    ("plan", "calls", "doubtful"), [("FFF", 1, False), ("PFP", 1, True), ("PPPF", 2, False), ("PPPPP", 5, False)]
-)
-def test_fewer_calls_are_tried_a_few_times(make_lab, plan, calls, doubtful):
-    lab, prober = make_lab(MANY, planned(plan, lambda case: AT_RUN))
-    assert fewest_calls(lab, MANY).calls == calls and lab.doubtful is doubtful
-    assert len(prober.asked) <= 4
-
-
-@pytest.mark.parametrize(("least", "repeats"), [(1, 1), (1, 5), (2, 1)])
-def test_one_call_is_tried_singly_and_sets_the_rate(make_lab, least, repeats):
-    fault = planned("PF", lambda case: AT_RUN) if least == 1 else when(lambda case: case.calls >= least, AT_RUN)
-    lab, prober = make_lab(MANY, fault)
-    lab.repeats = repeats
-    assert in_one_call(lab, MANY).calls == (1 if least == 1 else 5)
-    assert lab.rate == (0.5 if least == 1 else 1.0) and len(prober.asked) <= 24
-
-
 def test_attempts_without_an_answer_are_counted_apart(reduce):
     ends = itertools.cycle([AT_RUN, passes(), exhausts()])
     fault = lambda case: next(ends) if has("tanh")(case) else passes()  # noqa: E731
@@ -129,16 +108,6 @@ def test_each_form_that_a_race_shows_on_the_whole_graph_is_the_failure(reduce, p
     done = reduce(chain(*OPS, failing=INDEX), race(plan, INDEX, VALUE, KEY), doubtful=len(plan) < 40)
     assert names(done.case) == ["tanh"] and done.case.failure.fingerprint.types == ("IndexError",)
     assert {form.types for form in done.case.failure.fingerprint.forms} <= {("ValueError",), ("KeyError",)}
-
-
-@pytest.mark.parametrize("again", [0, 1, 5])
-def test_a_message_that_is_drawn_each_time_is_no_race(reduce, again):
-    messages = [f"engine {first}{second} has no kernel" for first in "abcde" for second in "vwxyz"]
-    drawn = [raises(message) for message in messages]
-    drawn.insert(again, sought := raises("engine of the run has no kernel"))
-    plan = iter(drawn)
-    with pytest.raises(OtherMessage):
-        reduce(chain(*OPS, failing=sought), lambda case: next(plan) if has("tanh")(case) else passes())
 
 
 def test_another_failure_each_time_is_no_form_of_the_sought_one(reduce):

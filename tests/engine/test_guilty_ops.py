@@ -119,32 +119,6 @@ def test_other_guilty_ops_are_named_by_their_function_and_place(checked, distort
     assert charge.others == (f"relu in test_guilty_ops.py:{line}",)
 
 
-@pytest.mark.parametrize(
-    ("what", "guilt", "others"),
-    [("relu", Guilt.REPEATED, ["another call of relu"]), ("relu exp", Guilt.SHARED, ["another call of relu", "exp"])],
-)
-def test_other_calls_of_the_same_kind_are_tried_before_all_guilty_ops_are_sought(
-    checked, distorted, what, guilt, others
-):
-    def fn(x):
-        low, high = [torch.relu(x.sin() * k) for k in (1, 2)]
-        return low + high + x.exp()
-
-    lab, case = checked(distorted(fn, what))
-    _, second = [node.name for node in case.graph.ops if node.short_target == "relu"]
-    found = charge(lab, case, with_ops(case, [second]))
-    assert found.guilt is guilt and lab.causes.known == (guilt is Guilt.SHARED)
-    assert [other.partition(" in test_guilty_ops.py:")[0] for other in found.others] == others
-
-
-def test_a_result_of_another_dtype_is_not_at_fault_for_its_values(reduce, distorted):
-    def fn(x):
-        return torch.exp(torch.relu(torch.sin(x) - 0.5) * 3)
-
-    done = reduce(distorted(fn, "relu exp>float64"), None)
-    assert targets(done.case) == ["relu"] and done.summary.guilt == Guilt.PROVED.value
-
-
 def test_all_guilty_ops_are_known_where_those_left_are_not_all(checked, distorted):
     case = distorted(lambda x: torch.relu(x.sin()) + torch.tanh(harmless(x)), "gt relu tanh")
     lab, case = checked(case)

@@ -3,28 +3,22 @@
 from dataclasses import replace
 
 import pytest
-from chains import chain, names
+from chains import chain
 from fake_prober import (
     breaks,
     dies,
-    differs_by,
     exhausts,
     hangs,
     has,
-    has_node,
     invalid,
-    logs,
     planned,
     raises,
-    seen_failure,
     when,
 )
 
 from minifier.data.case.ops import with_ops
-from minifier.data.case.run_folder import RunFolder
-from minifier.data.failure import Aspect, Difference, Kind, Verdict
+from minifier.data.failure import Verdict
 from minifier.reduction.flakiness import set_rate, set_timeout, set_workers
-from minifier.reduction.summary import as_sighted, save_others
 
 CASE = chain("cos", "sin", "tanh", "exp")
 ALONE = {name: with_ops(CASE, [name]) for name in ("cos", "sin", "tanh", "exp")}
@@ -78,65 +72,12 @@ def test_other_failures_are_kept_aside_with_their_smallest_case(make_lab):
     assert lab.others == [], "without ops, and what a pass made"
 
 
-def test_a_slight_error_is_not_taken_for_a_gross_one(make_lab):
-    gross, slight = (Difference(Aspect.VALUES, "output 0", "it is off", error, 1e-7) for error in (0.5, 3e-4))
-    case = chain("cos", "tanh", failing=differs_by(gross))
-    lab, _ = make_lab(case, when(has("tanh"), differs_by(gross), differs_by(slight)))
-    judged = lab.probe([with_ops(case, ["tanh"]), with_ops(case, ["cos"])])
-    assert verdicts(judged) == [Verdict.SAME, Verdict.OTHER] and len(lab.others) == 1
-
-
-def test_what_the_same_ops_raise_elsewhere_in_the_graph_is_no_other_failure(make_lab, tmp_path):
-    case = chain("tanh", "cos", "tanh")
-    left, _, right = names(case)
-    lab, _ = make_lab(case, when(has_node(right), raises("no tile on the right"), TANH))
-    lab.probe([with_ops(case, [right])])
-    assert len(lab.others) == 1
-    assert save_others(lab, RunFolder(tmp_path), with_ops(case, [left])) == []
-
-
 def test_a_fault_of_the_tools_own_is_no_answer(make_lab):
     lab, _ = make_lab(CASE, lambda case: breaks())
     (judged,) = lab.probe([CASE])
     assert judged.verdict is Verdict.UNRESOLVED and lab.faults == [judged.fault]
     answers = lab.run([lambda: {"status": "pass", "n": 1}, lambda: 1 // 0, lambda: {"n": 3}])
     assert answers == [{"status": "pass", "n": 1}, None, {"n": 3}] and len(lab.faults) == 2
-
-
-def test_the_users_pattern_replaces_the_comparison_of_messages(make_lab):
-    for match, verdict in (("registers", Verdict.SAME), (None, Verdict.OTHER)):
-        lab, _ = make_lab(CASE, lambda case: raises("out of registers: 12"), match=match)
-        assert verdicts(lab.probe([CASE])) == [verdict]
-    fingerprint = replace(CASE.failure.fingerprint, kind=Kind.SILENT_FALLBACK, types=(), message="falling back")
-    logged = replace(CASE, failure=replace(seen_failure(raises()), fingerprint=fingerprint))
-    for line, verdict in (("falling back for tanh", Verdict.SAME), ("compiled tanh", Verdict.PASS)):
-        lab, _ = make_lab(logged, lambda _, line=line: logs(line), match_log="falling back")
-        assert verdicts(lab.probe([logged])) == [verdict]
-
-
-def test_a_graph_within_one_that_passed_in_the_search_contradicts_it(make_lab):
-    lab, _ = make_lab(CASE, when(lambda case: has("tanh")(case) and not has("cos")(case), raises()))
-    for phase in ("check", "simplify"):
-        lab.phase = phase
-        lab.probe([CASE])
-        assert not lab.contradicts(ALONE["tanh"])
-    lab.phase = "delete"
-    lab.probe([with_ops(CASE, ["cos", "tanh"])])
-    assert lab.contradicts(ALONE["tanh"]) and not lab.contradicts(with_ops(CASE, ["tanh", "exp"]))
-
-
-def test_a_case_is_saved_as_its_last_sighting_showed_it(make_lab):
-    dtype = Difference(Aspect.DTYPE, "output 0", "output 0 is of type int8, in eager of uint8")
-    values = Difference(Aspect.VALUES, "output 0", "output 0 differs")
-    case = chain("cos", "tanh", failing=differs_by(values))
-    lab, _ = make_lab(case, when(has("cos"), differs_by(values), differs_by(values, dtype)))
-    alone = with_ops(case, ["tanh"])
-    assert as_sighted(lab, alone) == alone, "nothing was seen yet"
-    lab.probe([case])
-    lab.probe([alone])
-    assert as_sighted(lab, case).failure.fingerprint == case.failure.fingerprint
-    failure = as_sighted(lab, alone).failure
-    assert failure.fingerprint.aspects == ("dtype", "values") and failure.differences == (dtype, values)
 
 
 # Seconds of a failing run, the user's limit, whether a hang is sought; the limit of each probe from then on.

@@ -4,7 +4,7 @@ import pytest
 import torch
 from captured import captured
 from chains import NO_BACKEND
-from fake_prober import hangs, raises, seen_failure, targets, when
+from fake_prober import raises, seen_failure, targets, when
 from torch.utils.checkpoint import checkpoint
 
 from minifier.data.case import Case, Script, State
@@ -50,25 +50,11 @@ def inner_ops(case):
     return [node.short_target for _, body in bodies(case.graph) for node in body.ops]
 
 
-def all_ops(case):
-    return targets(case) + inner_ops(case)
-
-
-def anywhere(*ops):
-    return lambda case: set(ops) <= set(all_ops(case))
-
-
 def inside(*ops):
     return lambda case: set(ops) <= set(inner_ops(case))
 
 
 WRAPPER = "tag_activation_checkpoint"
-
-
-def test_a_wrapper_that_is_not_needed_goes_first(make_lab, folder):
-    lab, prober = make_lab(case_of(wrapped, folder, X), when(anywhere("tanh"), raises()))
-    without_wrappers(lab)
-    assert len(prober.asked) == 1 and WRAPPER not in all_ops(lab.prepared.case) and not inner_ops(lab.prepared.case)
 
 
 def test_one_of_two_wrappers_is_left(make_lab, folder):
@@ -77,22 +63,6 @@ def test_one_of_two_wrappers_is_left(make_lab, folder):
     assert targets(lab.prepared.case).count(WRAPPER) == 1 and "relu" in inner_ops(lab.prepared.case)
     assert "tanh" in targets(lab.prepared.case)
     assert len(prober.asked) <= 3, "both at once, then each alone"
-
-
-@pytest.mark.parametrize("op", ["exp", "tanh"])
-def test_either_branch_may_take_the_place_of_both(make_lab, folder, op):
-    lab, prober = make_lab(case_of(branches, folder, P, X), when(anywhere(op), raises()))
-    without_wrappers(lab)
-    # With the op in a branch that is not taken it is gone, and so is the failure.
-    assert op in targets(lab.prepared.case) and "cond" not in targets(lab.prepared.case)
-    assert len(prober.asked) <= 2
-
-
-@pytest.mark.parametrize(("function", "ended"), [(wrapped, hangs()), (block, raises())])
-def test_hangs_and_graphs_without_wrappers_cost_nothing(make_lab, folder, function, ended):
-    lab, prober = make_lab(case_of(function, folder, X, failing=ended), lambda case: ended)
-    without_wrappers(lab)
-    assert prober.asked == []
 
 
 without_values = pytest.mark.xfail(TORCH < (2, 9), reason="bodies have no known values in torch 2.8", strict=True)

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from case_samples import call, meta, method, output, placeholder
 from chains import case_of, chain, names, random_tree
-from fake_prober import FakeProber, hangs, has, has_node, passes, raises, run_here, targets, when
+from fake_prober import FakeProber, has, has_node, passes, raises, run_here, targets, when
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,42 +88,12 @@ def test_no_op_of_what_is_left_can_go(problem, rows):
     assert not any(fails(with_ops(case, [n for n in left if n != gone])) for gone in left if len(left) > 1)
 
 
-def test_answers_of_an_interrupted_run_are_not_asked_again(make_lab):
-    lab, prober = make_lab(CASE, TANH)
-    made, _ = reduced(lab, CASE, known=[("cos sin exp tanh", True), ("cos sin", False)])
-    assert names(made) == ["tanh"] and prober.ops_asked == [["cos", "sin", "exp"], ["tanh"]]
-    part = with_ops(CASE, ["exp", "tanh", "sigmoid"])
-    lab, prober = make_lab(CASE, TANH)
-    made, _ = reduced(lab, part, known=[("exp", False), ("tanh", True), ("exp tanh", True)])
-    assert names(made) == ["tanh"] and prober.asked == []
-
-
-# Probes that may be made, and what is left then of eight ops; "tanh" takes four.
-@pytest.mark.parametrize(("probes", "left"), [(0, 8), (1, 4), (3, 4), (9, 1)])
-@pytest.mark.parametrize("workers", [1, 4])
-def test_a_budget_of_probes_is_kept_to_and_gives_the_best_so_far(make_lab, probes, left, workers):
-    lab, prober = make_lab(CASE, TANH, workers)
-    made, result = reduced(lab, CASE, Budget(max_probes=probes))
-    assert len(prober.asked) <= probes and "tanh" in names(made) and len(names(made)) <= left
-    assert result.ended is (Ending.PROVED if len(names(made)) == 1 else Ending.MAX_PROBES)
-
-
 def test_probes_of_the_check_count(make_lab):
     lab, prober = make_lab(CASE, TANH)
     lab.probe([CASE])
     lab.probe([CASE])
     _, result = reduced(lab, CASE, Budget(max_probes=3))
     assert len(prober.asked) == 3 and result.ended is Ending.MAX_PROBES
-
-
-def test_other_failures_are_not_followed(make_lab):
-    """Without the cos another error comes first, and hides the one that is sought."""
-    hiding = when(has_node("sin"), raises("no room"))
-    lab, _ = make_lab(CASE, when(has_node("cos", "tanh"), raises(), hiding))
-    made, _ = reduced(lab, CASE)
-    assert names(made) == ["cos", "tanh"]
-    (other,) = lab.others
-    assert other.failure.message == "no room" and names(other.program) == ["cos", "sin"]
 
 
 def slow(seconds):
@@ -143,14 +113,6 @@ def test_a_proof_does_not_rest_on_what_was_given_up(make_lab, seconds, first, li
     made, result = reduced(lab, CASE)
     assert "tanh" in names(made) and len(names(made)) == left and result.one_minimal
     assert set(prober.limits) == limits
-
-
-def test_hangs_that_are_sought_rest_on_nothing(make_lab):
-    case = chain(*OPS, failing=hangs())
-    lab, prober = make_lab(case, when(has_node("tanh"), hangs()))
-    lab.allow(2.0)
-    made, _ = reduced(lab, case)
-    assert names(made) == ["tanh"] and set(prober.limits) == {2.0}
 
 
 X4 = meta(4, storage=0)

@@ -62,18 +62,6 @@ def test_a_smaller_graph_that_takes_too_little_time_gets_a_pause(reduce):
     assert (names(done.case), done.case.calls, done.case.rate) == (["tanh"], 2, 1.0) and done.case.pauses
 
 
-def test_a_failure_that_takes_two_pauses(reduce):
-    case = called(chain(*OPS, failing=AT_RUN, script=script(0.3)), 9)
-    done = reduce(case, when(lambda case: sum(call.pause > 0 for call in case.before) > 1, AT_RUN))
-    assert [call.pause > 0 for call in done.case.before] == [True, True] and done.case.calls == 3
-
-
-def test_no_pause_is_left_where_none_makes_the_failure_certain(reduce):
-    case = called(chain(*OPS, failing=AT_RUN, script=script(0.4)), 4)
-    done = reduce(case, planned("PPPFFPPFFP" * 40 + "PF", when(has("tanh"), AT_RUN)))
-    assert names(done.case) == ["tanh"] and not done.case.pauses and done.case.rate < 1
-
-
 def test_a_pause_after_another_graphs_call_stays_and_becomes_short(reduce):
     def shows(case):
         ops = [node.short_target for call in case.others for node in call.graph.ops]

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-import torch.nn.functional as F
 from captured import captured, refused_case
 from many_ops import fn
 
 from minifier.data.case import Drawn, Stored
 from minifier.data.case.store import load
-from minifier.repro.emit.footer import difference
 from minifier.repro.emit.forms import Template
 from minifier.repro.emit.repro import write_repro
 
@@ -72,37 +70,6 @@ def test_what_is_left(reduce, many_ops, what):
     assert done.summary.others == ()
 
 
-@pytest.mark.parametrize("what", ["two_inputs", "strided"])
-def test_the_answer_is_the_same_for_any_number_of_workers(reduce, many_ops, what):
-    case = refused_case(many_ops, what)
-    one, several = reduce(case, None), reduce(case, None, 4)
-    assert several.case == one.case and several.nearest == one.nearest
-    assert several.summary.needs == one.summary.needs and several.summary.passes == one.summary.passes
-    assert len(several.prober.rounds) < len(one.prober.rounds)
-
-
-# What is refused, and what the nearest program that is not would have otherwise.
-NEAREST = {
-    "more_than_ten": ["-x = torch.randn(1, 11)", "+x = torch.randn(1, 10)"],
-    "relu_before_sin": ["-    a = x.relu()", "-    return a.sin()", "+    return x.relu()"],
-    "strided": ["-x = torch.randn(2, 2).t()", "+x = torch.randn(2, 2)"],
-}
-
-
-def test_the_nearest_that_passes_is_one_change_away(reduce, many_ops, folder):
-    out = folder / "out"
-    for what, changed in NEAREST.items():
-        for journal in out.glob("*.jsonl"):
-            journal.unlink()
-        done = reduce(refused_case(many_ops, what), None, out=out)
-        texts = [write_repro(each, Template.COMPILE_FUNCTION).text for each in (done.case, done.nearest)]
-        assert [line for line in difference(*texts).splitlines()[2:] if line[0] in "+-"] == changed
-    for journal in out.glob("*.jsonl"):
-        journal.unlink()
-    done = reduce(refused_case(many_ops, "relu"), None, out=out)
-    assert done.nearest is None, "it is refused whatever it has, and that of an earlier run is gone"
-
-
 @pytest.mark.parametrize(
     ("given", "inputs"),
     [
@@ -152,17 +119,9 @@ class Odd:
     needs: tuple[str, ...] = ()
 
 
-def mse_loss(x, y):
-    """A function of this file: torch 2.8 compiles none of torch's own."""
-    return F.mse_loss(x, y)
-
-
 NAN = torch.tensor([[1.0, float("nan")], [2.0, 3.0]])
 LARGE = torch.linspace(0, 1000, 600).view(20, 30)
 ODD = {
-    "a size that is a number in an argument as well": Odd(
-        "square", lambda x, y: x.pow(2).sin() + y, (torch.randn(2), torch.ones(2)), "return x.pow(2)", ONE
-    ),
     "a value that is not a number": Odd(
         "nan", lambda x, y: x.relu() + y, (NAN, torch.ones(2)), RELU, "tensors", ("these values",)
     ),
@@ -174,21 +133,9 @@ ODD = {
         "x = torch.rand(1) * 1000.0",
         ("values in a range",),
     ),
-    "a warning that quotes a size": Odd(
-        "mse", mse_loss, (torch.randn(64, 1), torch.randn(64)), f"{FUNCTIONAL}.mse_loss(x, x)", ONE
-    ),
-    "a size that has to be met": Odd(
-        "four",
-        lambda x, y: x.add(torch.ones(4)) * y,
-        (torch.randn(4), torch.ones(4)),
-        "return x.add(x)",
-        "x = torch.randn(4)",
-        ("a size of exactly 4",),
-    ),
 }
 
 
-@pytest.mark.filterwarnings("ignore:Using a target size")
 @pytest.mark.parametrize("about", ODD)
 def test_what_is_left_of_odd_ones(reduce, folder, about):
     odd = ODD[about]

@@ -196,19 +196,6 @@ def test_a_candidate_that_the_machine_did_not_survive_is_left_out(reduce, folder
     assert done.summary.stopped_because
 
 
-def test_a_whole_graph_that_the_machine_did_not_survive_is_not_tried_again(reduce, folder):
-    out = folder / "out"
-    out.mkdir()
-    journal = Journal(out / JOURNAL)
-    journal.begin([Entry("check", "ab12")])
-    journal.close(finished=False)
-    begun = out / BEGUN
-    begun.write_text(begun.read_text().replace('"boot": "', '"boot": "another'))
-    with pytest.raises(NoRepro):
-        reduce(CASE, fault, out=out)
-    assert begun.exists()
-
-
 HANG = chain("cos", "sin", "exp", "tanh", "sigmoid", "relu", failing=hangs())
 
 

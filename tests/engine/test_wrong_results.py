@@ -58,14 +58,6 @@ def test_the_worst_aspect_of_a_result_is_sought_and_not_the_one_that_an_assertio
     assert done.case.failure.fingerprint.aspects == ("values",)
 
 
-def test_a_repro_may_show_any_aspect_of_what_is_left(reduce):
-    case = chain("cos", "exp", "tanh", "abs", "sin", failing=differs_by(DTYPE, VALUES))
-    done = reduce(case, when(has("tanh"), differs_by(DTYPE, VALUES)))
-    assert targets(done.case) == ["tanh"]
-    fingerprint = done.case.failure.fingerprint
-    assert (fingerprint.message, fingerprint.aspects) == ("values", ("dtype", "values"))
-
-
 @pytest.mark.parametrize(("op", "workers"), [("cos", 1), ("abs", 4)])
 def test_the_op_that_is_off_is_left(reduce, wrong, op, workers):
     done = reduce(wrong(op), None, workers)
