@@ -2,17 +2,34 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
-from hypothesis import example, given
+from case_samples import call, graph, meta, output, placeholder
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from test_subset import graphs
 
-from minifier.data.case import Drawn, Input, Ref, Stored, TensorInput, TensorMeta
+from minifier.data.case import (
+    BackendReference,
+    BackendSource,
+    Call,
+    Case,
+    Drawn,
+    Input,
+    Ref,
+    State,
+    Stored,
+    TensorInput,
+    TensorMeta,
+)
 from minifier.data.case.literals import index, literal
+from minifier.data.case.ops import with_ops
 from minifier.data.case.serial import pack, pack_arg, unpack, unpack_arg
+from minifier.data.case.store import edit_from, edited
 from minifier.data.case.value_checks import Defect
 from minifier.data.case.values import Constant, Imported, Size
-from minifier.data.failure import Fingerprint, Frame, Kind, Stage
+from minifier.data.failure import Failure, Fingerprint, Frame, Kind, Stage
 from minifier.errors import CannotSave
 
 NAMES = st.just("x")
@@ -212,3 +229,43 @@ PARTS = st.one_of(
 @given(st.one_of(PARTS, st.lists(PARTS, max_size=3).map(tuple)))
 def test_what_stands_between_brackets_means_the_same_index(value):
     assert shown(eval(f"subscript[{index(value)}]", {"subscript": Subscript()})) == shown(value)
+
+
+# A candidate sent as what it differs in.
+
+FAILURE = Failure(Fingerprint(Stage.COMPILE, Kind.EXCEPTION), "ValueError", "no")
+
+
+def case_of(whole) -> Case:
+    inputs = tuple(TensorInput(node.name, meta(2, 3), Drawn("randn")) for node in whole.placeholders)
+    return Case(whole, inputs, BackendReference("mine", BackendSource.REGISTERED, '"mine"'), FAILURE)
+
+
+def sent(base: Case, case: Case) -> Case:
+    return edited(base, json.loads(json.dumps(edit_from(base, case))))
+
+
+@settings(max_examples=60)
+@given(graphs(), st.data())
+def test_what_comes_back_is_the_candidate(whole, data):
+    base = case_of(whole)
+    names = data.draw(st.sets(st.sampled_from([node.name for node in whole.ops])))
+    candidate = with_ops(base, names)
+    assert sent(base, candidate) == candidate
+    other = replace(
+        candidate,
+        inputs=tuple(replace(item, meta=meta(1, 3), source=Drawn("rand", 0.0, 2.0)) for item in candidate.inputs),
+        backend=replace(base.backend, options={"level": (1, None)}),
+        state=State(grad=False, config=(("torch._dynamo.config", "verbose", True),)),
+        before=(Call(times=2),),
+    )
+    assert sent(base, other) == other and sent(other, base) == base
+
+
+def test_what_stays_is_not_sent():
+    nodes = [placeholder("x")]
+    for i in range(100):
+        nodes.append(call(f"v{i}", "torch.sin", Ref(nodes[-1].name)))
+    base = case_of(graph(*nodes, output("v99")))
+    edit = edit_from(base, with_ops(base, [f"v{i}" for i in range(40, 100)]))
+    assert edit["nodes"][1:] == [[41, 101]] and not edit["changed"]

@@ -26,7 +26,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "dtype", "train"), sampled(PAIRS))
+@pytest.mark.parametrize(("name", "dtype", "train"), sampled(PAIRS, 4))
 def test_aot_eager(name, dtype, train):
     model, inputs = made(name, DTYPES[dtype])
     assert alarms(model, inputs, backend="aot_eager", train=train) == []

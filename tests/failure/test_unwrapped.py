@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from minifier.data.failure import Frame, Stage, same
-from minifier.data.failure.fingerprint import failure_of, of_exception, without_wrappers
+from minifier.data.failure.fingerprint import of_exception
 from minifier.data.failure.observed import describe, quotes
 
 
@@ -119,13 +119,3 @@ def test_a_hidden_context_that_is_not_quoted_is_no_cause():
 )
 def test_what_counts_as_a_quotation(message, kind, inner, is_quoted):
     assert quotes(message, kind, inner) is is_quoted
-
-
-def test_the_failure_has_type_and_message_of_the_exception_inside():
-    try:
-        lower(lowering("aten.conv"))
-    except Exception as error:
-        links = describe(error)
-    failure = failure_of(Stage.COMPILE, links, "")
-    assert failure.line == "ValueError: Exponent must be non-negative."
-    assert len(links) == 2 and without_wrappers(links) == links[1:]

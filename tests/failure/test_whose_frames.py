@@ -74,22 +74,6 @@ def test_frames_are_those_of_the_innermost_exception_that_has_any():
     assert seen(bare).raising is None
 
 
-@pytest.mark.parametrize(
-    ("name", "bare"),
-    [
-        ("kernel_0fdbcddcd7", "kernel"),
-        ("launch_12", "launch"),
-        ("log2", "log2"),
-        ("deadbeef", "deadbeef"),
-        ("conv_deadbee", "conv_deadbee"),
-        ("x." + "z2" * 20, "x"),
-        ("x." + "z2" * 19, "x." + "z2" * 19),
-    ],
-)
-def test_hashes_and_numbers_at_the_end_of_a_name_are_left_out(name, bare):
-    assert seen(link((name, name))).raising == Frame(bare, bare)
-
-
 def test_dynamos_wrapper_is_taken_off_unless_it_is_all():
     wrapper, inductors = link(kind=WRAPPER), link(kind="InductorError", bases=(WRAPPER,))
     inner = link(kind="KeyError")
@@ -142,13 +126,6 @@ def test_who_asked_for_too_much_memory_is_known_by_the_outermost_exception():
     assert found == Fingerprint(
         Stage.COMPILE, Kind.OUT_OF_MEMORY, site=Frame("acme", "outer"), message="no more memory"
     )
-
-
-def test_names_of_nodes_are_kept_without_their_numbers_as_far_as_they_are_mentioned():
-    found = of_exception(
-        Stage.RUN, [link(message="hidden_3 and score differ")], dict.fromkeys(["hidden_7", "score", "other"], "")
-    )
-    assert found.names == ("hidden", "score")
 
 
 OWN = '  File "{file}", line 3, in call\n    compiled(x)\n    ^^^^^^^^\n'

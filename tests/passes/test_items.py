@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from case_text import case_of
-from pass_rows import is_shown, made, pass_named
+from pass_rows import is_shown, made
 
 from minifier.data.case import Level
 from minifier.data.failure import Stage
@@ -30,13 +30,6 @@ def test_items_that_no_op_reads_go_one_by_one():
         return places,
         """,
     )
-
-
-def test_an_item_that_is_gone_already_or_needed_by_now_is_left_alone():
-    case = case_of(TOPK)
-    first, second = (edit for row in pass_named("items").rows(case) for edit in row.edits)
-    once = first(case)
-    assert first(once) == once and second(once) == once
 
 
 def test_what_an_op_makes_is_given_back_as_it_is():

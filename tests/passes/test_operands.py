@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from case_text import case_of
-from pass_rows import is_shown, made, names, pass_named
+from pass_rows import is_shown, made, names
 
 from minifier.data.case import Level, Stored, Symbolic
 from minifier.reduction.passes.operands import pruned
@@ -125,15 +125,6 @@ def test_results_that_an_op_reads_need_not_be_given_back():
     assert names("outputs", case_of(only)) == []
 
 
-def test_the_last_result_stays():
-    case = case_of(CHAIN.replace("return c,", "return a, b"))
-    first, second = (edit for row in pass_named("outputs").rows(case) for edit in row.edits)
-    once = first(case)
-    assert second(once) == once and first(once) == once
-    single = case_of(CHAIN.replace("return c,", "return a"))
-    assert first(single) == single
-
-
 @pytest.mark.parametrize("name", ["bypass", "outputs", "merge", "withheld"])
 def test_graphs_of_aotautograd_keep_their_inputs_and_results(name):
     text = SHARED if name == "withheld" else CHAIN.replace("return c,", "return a, c")
@@ -173,13 +164,6 @@ def test_of_more_ops_two_are_left_out_of_which_one_reads_the_other():
     assert names("pairs", chain(6)) == [f"ops v{i} and v{i + 1}" for i in range(1, 6)]
 
 
-def test_a_pair_is_left_alone_where_nothing_would_be_left_or_it_is_gone():
-    case = chain(3)
-    edits = {row.name: row.edits[0] for row in pass_named("pairs").rows(case)}
-    once = edits["ops v1 and v2"](case)
-    assert edits["ops v1 and v2"](once) is once and edits["ops v2 and v3"](once) is once
-
-
 def test_pruning_takes_unread_inputs_and_results_that_are_no_news():
     text = """
         x: float32[2]
@@ -208,11 +192,3 @@ def test_pruning_leaves_sizes_where_they_are():
     expected = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\na = torch.sin(x)\nreturn a,'
     assert is_shown(pruned(case_of(text)), expected)
     assert [item.name for item in pruned(case_of(text, level=Level.AOT_FORWARD)).inputs] == ["s0", "x"]
-
-
-def test_an_op_or_its_stand_in_that_is_gone_already_leaves_the_case_alone():
-    case = case_of(CHAIN)
-    edits = {row.name: row.edits for row in pass_named("bypass").rows(case)}
-    (without_a,) = (edit(case) for edit in edits["op a"])
-    assert [edit(without_a) == without_a for edit in edits["op a"]] == [True]
-    assert edits["op b"][0](without_a) == without_a

@@ -3,13 +3,18 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from case_text import case_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pass_rows import is_shown, made, names, pass_named
 
-from minifier.data.case import Adapted, Call, Drawn, Level, Recorded, Stored, TensorInput, TensorMeta
+from minifier.data.case import Call, Drawn, Level, Recorded, Stored, TensorInput, TensorMeta
 from minifier.data.case.calls import call_of
+from minifier.data.case.inputs import Adapted
+from minifier.data.case.values import contiguous_stride
 from minifier.reduction.passes.edits import converted, is_fixed, reshaped, restride, without_dim
-from minifier.reduction.passes.sizes import all_sizes, numbers, size_edits, to_number, without_ones
+from minifier.reduction.passes.sizes import all_sizes, numbers, size_edits, smaller, to_number, without_ones
 
 MATMUL = """
     x: float32[4, 6]
@@ -43,25 +48,6 @@ def test_values_that_share_memory_or_are_kept_with_gaps_are_fixed(meta, source, 
     item = tensor(meta, source)
     assert is_fixed(item) is fixed
     assert (reshaped(item, (1, 3)) == item) is fixed and (without_dim(item, 0) == item) is fixed
-
-
-@pytest.mark.parametrize(
-    ("old", "stride", "new", "expected"),
-    [
-        ((2, 3), (3, 1), (4, 5), (5, 1)),
-        ((2, 3), (12, 2), (4, 5), (20, 2)),
-        ((2, 3, 4), (0, 4, 1), (5, 6, 7), (0, 7, 1)),
-        ((3, 4), (2, 1), (5, 6), (6, 1)),
-    ],
-)
-def test_strides_of_another_shape_keep_order_gaps_and_expansion(old, stride, new, expected):
-    assert restride(TensorMeta(old, stride, "float32"), new) == expected
-
-
-def test_values_in_shared_memory_keep_their_dtype():
-    shared = tensor(PLAIN, Stored("x", shared=True))
-    assert converted(shared, "int64") is shared
-    assert converted(tensor(PLAIN, Stored("x")), "int64").source == Adapted(Stored("x"), PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -234,10 +220,50 @@ def test_all_dimensions_of_one_go_but_the_last_that_is_left():
     assert [item.meta.shape for item in without_ones(case).inputs] == [(2,), (1,), (1,), ()]
 
 
-def test_an_edit_of_a_dimension_that_is_gone_changes_nothing():
-    case = case_of(DIMS)
-    gone = without_ones(case)
-    for name in ("dims", "sizes"):
-        for row in pass_named(name).rows(case):
-            assert all(isinstance(edit(gone).inputs[0].meta.shape, tuple) for edit in row.edits)
-    assert all(edit(gone) == gone for row in pass_named("dims").rows(case) for edit in row.edits)
+# Other sizes and dtypes of inputs, as plain data.
+
+
+def an_input(shape, stride=None, source=None, dtype="float32"):
+    stride = contiguous_stride(shape) if stride is None else stride
+    return TensorInput("x", TensorMeta(shape, stride, dtype), source or Drawn("randn"))
+
+
+@settings(max_examples=50)
+@given(st.integers(2, 100_000), st.integers(1, 100_000))
+def test_the_smallest_size_is_found_in_steps_of_the_logarithm(start, least):
+    least, number, probes, asked = min(least, start), start, 0, set()
+    while number > 1:
+        for candidate in smaller(number):
+            if candidate not in asked:
+                probes += 1
+                asked.add(candidate)
+            if candidate >= least:
+                number = candidate
+                break
+        else:
+            break
+    assert number == least
+    assert probes <= 2.5 * start.bit_length() + 5
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.randoms(use_true_random=False), st.integers(1, 3))
+def test_strides_for_another_shape_keep_the_order_of_the_dimensions(shape, random, gap):
+    order = list(range(len(shape)))
+    random.shuffle(order)
+    permuted = torch.empty([shape[i] for i in order] + [gap])[..., 0].permute(
+        [order.index(i) for i in range(len(shape))]
+    )
+    meta = TensorMeta(tuple(permuted.shape), permuted.stride(), "float32")
+    assert restride(meta, meta.shape) == meta.stride or meta.is_contiguous or 1 in shape
+    larger = restride(meta, tuple(size + 1 for size in shape))
+    assert len({*larger}) == len(shape) and min(larger) > 0
+    if all(size > 1 for size in shape):
+        assert sorted(order, key=larger.__getitem__) == sorted(order, key=meta.stride.__getitem__)
+
+
+@pytest.mark.parametrize("source", [Stored("x"), Recorded("x")])
+def test_the_scripts_own_values_are_taken_from_the_corner(source):
+    item = reshaped(an_input((2, 3), source=source), (2, 1))
+    assert item.source == Adapted(source, an_input((2, 3)).meta) and item.meta.stride == (1, 1)
+    again = converted(without_dim(reshaped(item, (1, 1)), 0), "float64")
+    assert again.source == item.source and again.meta.shape == (1,) and again.meta.dtype == "float64"

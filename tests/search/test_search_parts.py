@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from pathlib import Path
 
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from search_graphs import transformer
 
 import minifier.search
-from minifier.search import Problem, SearchPhase
+from minifier.search import Problem, SearchPhase, fewest
 from minifier.search.atoms import Dataflow, atoms_of, mask_of, members, size, within
 from minifier.search.phases import prefix
 from minifier.search.walk import Ask, Done, Place, foresee
@@ -77,3 +78,27 @@ def test_the_search_imports_nothing_but_the_standard_library_and_itself() -> Non
                 assert {alias.name for alias in node.names} <= allowed, path
             if isinstance(node, ast.ImportFrom) and not node.level:
                 assert str(node.module).split(".")[0] in allowed, path
+
+
+# The needed ones of a few things, each of which is dear to leave out.
+
+
+@given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1)))))
+def test_exactly_the_needed_are_found(drawn):
+    number, needed = drawn
+    asked = []
+
+    def shows(items):
+        asked.append(items)
+        return needed <= set(items)
+
+    assert set(fewest(range(number), shows, number)) == needed
+    assert len(asked) <= len(needed) * (math.ceil(math.log2(number)) + 1) + 1
+
+
+def test_either_of_two_is_enough():
+    assert fewest("abcd", lambda items: bool({"b", "d"} & set(items)), 4) == ("b",)
+
+
+def test_no_more_than_asked_for():
+    assert len(fewest("abcd", lambda items: len(items) == 4, 2)) == 2

@@ -5,7 +5,6 @@ import ast
 import pytest
 from layers import sampled
 from minified_scripts import minified
-from vocabulary import source_of
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -53,7 +52,6 @@ BACKENDS = {
         "compiled",
         "compiled",
     ),
-    "registered by a call": (f"{PLAIN}\n\n\nregister_backend(strict, name='mine')", '"mine"', '"mine"'),
     "a partial with a table and a set of functions": (
         "TABLE = {'level': 3, 'deep': {'dump': False}}\n\n\n"
         "def strict(gm, inputs, options, deny):\n"
@@ -63,7 +61,6 @@ BACKENDS = {
         "functools.partial(strict, options=TABLE, deny={torch.tanh, torch.cumsum})",
         'functools.partial(strict, options={"level": 3, "deep": {"dump": False}}, deny={torch.cumsum, torch.tanh})',
     ),
-    "a lambda where it is needed": ("", "lambda gm, inputs: check(gm)", "lambda gm, inputs: check(gm)"),
     "made in a loop": (
         "def make(level):\n    def inner(gm, inputs):\n        level and check(gm)\n        return gm.forward\n\n"
         "    return inner\n\n\nfor level in (0, 3):\n    chosen = make(level)\ndel level",
@@ -85,45 +82,6 @@ def test_a_backend_that_the_script_defines(processes, tmp_path, form):
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.keyword) and node.arg == "backend"]
     assert written is None or ast.dump(ast.parse(written, mode="eval").body) in [ast.dump(call.value) for call in calls]
     assert "UNSUPPORTED = " in text and "LoweringError" in text and "unrelated" not in text and "relu" not in text
-
-
-CONTENTS = {
-    "a function that is left in the graph": (
-        """
-        def smooth(x, window):
-            return x.cumsum(0) / window
-
-
-        torch.compiler.allow_in_graph(smooth)
-        """,
-        "smooth(x, 4)",
-        "def smooth(x, window):",
-    ),
-}
-
-
-@pytest.mark.parametrize("content", sampled(CONTENTS))
-def test_what_the_graph_calls_of_the_script(processes, tmp_path, content):
-    defined, call, written = CONTENTS[content]
-    backend = f"""
-
-def strict(gm, inputs):
-    for node in gm.graph.nodes:
-        if any(name in str(node.target) for name in ("smooth", "discount", "triple")):
-            raise ValueError("unknown operator in graph")
-    return gm.forward
-
-
-def fn(x):
-    x = torch.relu(x.sin()) + 1
-    x = {call}
-    return x.exp().sum()
-
-
-torch.compile(fn, backend=strict)(torch.randn(4))
-"""
-    text = minified(tmp_path, HEAD + source_of(defined) + backend, plain=False)
-    assert written in text and call in text and "half" not in text and "unrelated" not in text
 
 
 MADE_IN_FUNCTIONS = """

@@ -12,25 +12,6 @@ def sliced(text, *names, **wanted):
 
 # (what it is about, the module, the slice for `target`); lines that the slice drops begin with `-`.
 KEPT = {
-    "no call of a backend, which changes its state": """
-        -import torch
-        -
-        count = 0
-
-
-        def target(gm, example_inputs):
-            def run(*args):
-                global count
-                count += 1
-                return gm(*args)
-
-            return run
-
-
-        -compiled = torch.compile(torch.sin, backend=target)
-        -compiled(torch.ones(2))
-        -torch.compile(torch.cos, backend=target)(torch.ones(2))
-    """,
     "the seeds of all that is drawn": """
         import torch
 
@@ -66,22 +47,6 @@ KEPT = {
 
         def target(x):
             return x * A
-    """,
-    "the seed of what a function draws": """
-        import torch
-
-        torch.manual_seed(2)
-
-
-        def table(size):
-            return torch.empty(size).normal_()
-
-
-        GATE = table(4)
-
-
-        def target(x):
-            return x * GATE
     """,
     "no seed where nothing is drawn": """
         import torch
@@ -184,15 +149,6 @@ KEPT = {
             # inside
             return SIZE  # beside
     """,
-    "names that only look like the module's": """
-        -x = 1
-        -shape = 2
-        -
-        -
-        def target(x):
-            y = [z for z in x]
-            return y, x.shape, (lambda shape: shape)
-    """,
     "a name bound twice": """
         def helper():
             return 1
@@ -285,21 +241,6 @@ KEPT = {
         -
         def target():
             return KINDS["One"]
-    """,
-    "a test that decides": """
-        import os
-
-        FAST = os.environ.get("FAST")
-        if FAST:
-            -print("fast")
-            SIZE = 1
-        elif os.name == "nt":
-            SIZE = 2
-        else:
-            -print("slow")
-            SIZE = 3
-
-        target = SIZE
     """,
 }
 IMPORTS = {
