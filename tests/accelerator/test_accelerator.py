@@ -27,26 +27,6 @@ with torch.no_grad():
 """
 
 
-# The error of a kernel that runs later.
-BAD_KERNEL = """
-import oddacc
-import torch
-
-def breaks(gm, inputs):
-    def run(*args):
-        out = gm(*args)
-        if any(node.target is torch.tanh for node in gm.graph.nodes):
-            torch.ops.oddacc.lose()
-        return out
-    return run
-
-def step(x):
-    return torch.sin(torch.tanh(x) * 2) + 1
-
-y = torch.compile(step, backend=breaks)(torch.randn(6, device="oddacc"))
-print(y.sum())
-"""
-
 # The same, where each op is run by itself: the one after the bad kernel raises.
 RAISED_LATER = """
 import oddacc
@@ -132,14 +112,9 @@ def test_the_repro_names_the_device(on_oddacc):
     assert done.result["failure"]["message"] == "no lowering for tanh"
 
 
-def test_an_error_that_the_device_does_not_survive(on_oddacc):
-    done = on_oddacc(BAD_KERNEL)
-    assert done.result["failure"]["type"] == "torch.AcceleratorError"
-    assert "return torch.tanh(x)" in done.repro and 'device="oddacc:0"' in done.repro
-
-
 def test_an_error_that_a_later_op_raises(on_oddacc):
     done = on_oddacc(RAISED_LATER)
+    assert done.result["failure"]["type"] == "torch.AcceleratorError"
     assert "return torch.tanh(x)" in done.repro and 'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"' in done.repro
 
 

@@ -227,14 +227,6 @@ def test_a_bound_on_the_time_of_comparing_is_kept_and_told(bureau):
     assert "further calls were not compared once comparing had taken" in said
 
 
-@pytest.mark.soak
-def test_every_chosen_call_is_compared_within_the_bound(bureau):
-    first = bureau.capture(MANY_GRAPHS)
-    comparing = Comparing(Tolerance(), last_calls=dict(first.calls), seconds=600.0)
-    compared = bureau.capture(MANY_GRAPHS, comparing=comparing)
-    assert len(compared.compared) == 20 and compared.not_compared == () and not compared.bounded
-
-
 @pytest.mark.parametrize(
     "read", sampled(["sys.stdin.readline()", "input()", "sys.stdin.buffer.read(2)", "sys.stdin.read()"], 4)
 )
@@ -304,33 +296,6 @@ def test_the_backward_pass_of_a_comparison_is_not_in_the_way_of_the_scripts_own(
     found, said, _ = looked(bureau, RETAINS)
     assert found.compared.compared == ((1, 1, True),)
     assert (found.compared.error, found.compared.script_status) == ("", 0) and "went otherwise" not in said
-
-
-def test_a_result_that_other_draws_would_explain_is_seen(bureau):
-    """The backend drew eager's numbers: what they would be after another draw is no excuse."""
-    text = """
-import torch
-
-def off(gm, inputs):
-    return lambda *args: tuple(value.roll(1) for value in gm.forward(*args))
-
-torch.compile(lambda x: torch.dropout(x, 0.5, True), backend=off)(torch.ones(1001))
-"""
-    found, _, _ = looked(bureau, text)
-    assert [failing.failure.fingerprint.message for failing in found.captured.failing] == ["values"]
-
-
-def test_inputs_keep_the_strides_of_dimensions_of_size_one(bureau):
-    """By them torch chooses the memory format of a convolution's result."""
-    text = """
-    import torch
-
-    conv = torch.nn.Conv2d(1, 4, 3).to(memory_format=torch.channels_last)
-    x = torch.randn(2, 1, 6, 5).to(memory_format=torch.channels_last)
-    torch.compile(conv, backend="aot_eager")(x).sum().backward()
-    """
-    found, _, _ = looked(bureau, text)
-    assert found.captured.failing == () and found.compared.compared == ((1, 1, True),)
 
 
 VARIES = """

@@ -21,49 +21,6 @@ def a_lambda(level):
     return made
 
 
-def main(level=3):
-    def backend(gm, inputs):
-        return level
-    MADE.append(backend)
-
-
-def main_with_status(level=3):
-    def backend(gm, inputs):
-        return level
-    MADE.append(backend)
-    return 0
-
-
-def main_with_result(level=3):
-    def backend(gm, inputs):
-        return level
-    MADE.append(backend)
-    loss = level * 2
-    return loss
-
-
-def main_with_computed_result(level=3):
-    def backend(gm, inputs):
-        return level
-    MADE.append(backend)
-    return max(level, 2)
-
-
-def main_that_counts(level=3):
-    def backend(gm, inputs):
-        nonlocal level
-        level += 1
-        return level
-    MADE.append(backend)
-    return backend
-
-
-def main_with_a_lambda(level=3):
-    def helper(gm, inputs):
-        return level
-    MADE.append(lambda gm, inputs: helper(gm, inputs))
-
-
 def branches(level):
     def backend(gm, inputs):
         return level
@@ -86,18 +43,30 @@ def test_a_function_that_gives_it_back(factories, name):
     assert (written.expression, written.imports) == (f"{name}(level=7)", (f"from odd_factories import {name}",))
 
 
+KEEPS = """
+
+def main(level=3):
+    def backend(gm, inputs):
+        {nonlocal_}
+        return level
+    MADE.append({kept})
+    {end}
+"""
+ENDS = ["pass", "return 0", "loss = level * 2; return loss", "return max(level, 2)"]
+
+
 @pytest.mark.parametrize(
-    "name",
+    "rest",
     [
-        "main",
-        "main_with_status",
-        "main_with_result",
-        "main_with_computed_result",
-        "main_that_counts",
-        "main_with_a_lambda",
+        *({"end": end} for end in ENDS),
+        {"nonlocal_": "nonlocal level; level += 1", "end": "return backend"},
+        {"kept": "lambda gm, inputs: backend(gm, inputs)"},
     ],
+    ids=["nothing", "a status", "a result", "a computed result", "counts", "a lambda"],
 )
-def test_a_function_that_makes_it_for_itself(factories, name):
-    getattr(factories, name)()
+def test_a_function_that_makes_it_for_itself(imported, rest):
+    text = KEEPS.format(**{"nonlocal_": "pass", "kept": "backend", "end": "pass", **rest})
+    factories = imported("odd_factories", SOURCE + text)
+    factories.main()
     with pytest.raises(CannotSave):
         write_object(factories.MADE[-1])

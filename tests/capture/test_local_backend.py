@@ -44,22 +44,6 @@ MODULE = source_of("""
         seen(look, lambda gm: lower(gm, factor, log))
 
 
-    def a_nested_function(look):
-        count = 0
-        if not FOUND:
-            table = {"factor": 3}
-
-            def backend(gm):
-                nonlocal count
-                count += 1
-                return gm * table["factor"] + count
-
-            seen(look, backend)
-
-
-    def a_method(look):
-        lowering = Lowering(4)
-        seen(look, lowering.compile)
 
 
     def a_method_after_other_calls(look):
@@ -119,13 +103,6 @@ MODULE = source_of("""
             seen(look, lambda gm: self.made.compile(gm) + SHIFT)
 
 
-    def an_object_in_the_call(look):
-        level = 9
-        with_object(look, 3, what=Lowering(level))
-
-
-    def with_object(look, number, what):
-        seen(look, lambda gm: what.compile(gm) * number)
 
 
     def an_object_that_a_class_gets(look):
@@ -185,14 +162,11 @@ def made_in(functions, name):
     "name",
     [
         "a_lambda",
-        "a_nested_function",
-        "a_method",
         "a_method_after_other_calls",
         "in_a_partial",
         "values_of_an_outer_function",
         "of_a_factory",
         "an_attribute",
-        "an_object_in_the_call",
         "an_object_that_a_class_gets",
         "two_lambdas",
     ],

@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 
-from minifier.data.failure import Kind, Stage
+from minifier.data.failure import Stage
 from minifier.process.logs import let_through, overheard
 from minifier.torch_side.fx.tensors import StoredTensors
 
@@ -38,17 +38,6 @@ def test_what_was_logged_during_a_backend_call_is_told_and_no_failure(bureau, st
     assert line.startswith("WARNING RuntimeWarning: " if how == "warning" else f"{how} oddlib.lowering: ")
 
 
-def test_a_line_that_matches_while_compiling_is_a_failure(bureau):
-    captured = bureau.capture(script("compile", "INFO"), match_log="lowering: .* eager|Runtime.*falling back to eager")
-    (failing,) = captured.failing
-    found = failing.failure.fingerprint
-    assert (found.stage, found.kind, failing.failure.type) == (Stage.COMPILE, Kind.SILENT_FALLBACK, "silent-fallback")
-    assert "<address>" in found.message and "0x" in failing.failure.message and failing.unsaved == ""
-    case = bureau.case()
-    assert case.failure == failing.failure and case.tensors is not None
-    assert captured.end.status == 0, "the script went on"
-
-
 def test_a_line_that_matches_at_run_time_is_a_failure_of_that_call(bureau):
     captured = bureau.capture(script("run", "WARNING"), match_log="falling back")
     (failing,) = captured.failing
@@ -56,25 +45,6 @@ def test_a_line_that_matches_at_run_time_is_a_failure_of_that_call(bureau):
     seen, case, _ = bureau.capture_again(captured, match_log="falling back")
     assert seen.failure.fingerprint == failing.failure.fingerprint and case.calls == 2
     assert torch.equal(StoredTensors(case.tensors).get(case.inputs[0].source.key), torch.ones(3))
-
-
-def test_a_line_that_does_not_match_is_none(bureau):
-    assert bureau.capture(script("run", "WARNING"), match_log="no lowering for erf").failing == ()
-
-
-def test_what_dynamo_suppresses_is_a_failure_without_any_of_this(bureau):
-    captured = bureau.capture(
-        """
-        import torch
-        import torch._dynamo.config
-        import oddlib
-
-        torch._dynamo.config.suppress_errors = True
-        torch.compile(lambda x: torch.cos(torch.tanh(x)), backend="oddlib_tanh")(torch.ones(3))
-        """
-    )
-    (failing,) = captured.failing
-    assert captured.end.status == 0 and failing.failure.type == "oddlib.backends.LoweringError"
 
 
 def test_collecting_leaves_everything_as_it_was(capsys, caplog):

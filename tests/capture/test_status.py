@@ -1,6 +1,7 @@
 """The memory in which a process notes what it is doing, read by another."""
 
 import os
+import signal
 import threading
 
 import pytest
@@ -92,3 +93,24 @@ def test_the_end_is_noted_beside_the_slowest_call():
     status.leave(token)
     status.ended()
     assert status.has_ended and status.slowest == 7.0
+
+
+# What the waiting process reads of the script's calls while they are written.
+
+READS = 20_000
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_call_that_is_being_written_is_whole_or_not_there():
+    status = RunningCalls()
+    child = os.fork()
+    if child == 0:
+        while True:
+            status.leave(status.enter(Stage.RUN, 7, 3))
+    try:
+        calls = [call for _ in range(READS) for call in status.running()]
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert calls
+    assert all((call.stage, call.number, call.call) == (Stage.RUN, 7, 3) and call.begun > 0 for call in calls)

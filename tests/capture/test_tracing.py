@@ -30,15 +30,6 @@ COMPILED = """
 """
 
 
-def test_the_op_is_found_in_the_graph_traced_so_far(minify):
-    done = minify(WEIGHTED + COMPILED.format(backend="eager"))
-    assert done.code == 0, done.stderr
-    assert done.result["level"] == "dynamo" and done.ops[1] == 1
-    assert done.result["backend"]["name"] == "torch.compile" and done.result["failure"]["stage"] == "compile"
-    assert done.result["verified"]["control"] == "passed"
-    assert "torch.cov(" in done.repro and 'backend="eager", dynamic=True' in done.repro
-
-
 def test_the_scripts_own_backend_has_no_part_in_it(bureau):
     script = source_of(WEIGHTED + COMPILED.format(backend="oddlib_tanh"))
     captured = bureau.capture(f"import oddlib\n{script}")
@@ -49,28 +40,6 @@ def test_the_scripts_own_backend_has_no_part_in_it(bureau):
     assert case.graph.ops[-1].target == "torch.cov" and case.backend.dynamic
 
 
-@pytest.mark.soak
-def test_an_exception_that_dynamo_does_not_wrap(minify):
-    done = minify(
-        """
-        import torch
-        import torch._dynamo.config
-
-        torch._dynamo.config.capture_scalar_outputs = True
-
-        @torch.compile(backend="eager")
-        def last(x, lengths):
-            x = torch.tanh(x.cos() + 1)
-            return x[:, lengths.min().item() - 1].sin()
-
-        print(last(torch.randn(2, 20), torch.tensor([13, 17])))
-        """
-    )
-    assert done.code == 0, done.stderr
-    assert done.result["failure"]["type"] == "IndexError" and done.result["failure"]["stage"] == "compile"
-    assert done.ops[1] <= 4 and "cos" not in done.repro and "capture_scalar_outputs = True" in done.repro
-
-
 def test_an_exception_that_the_script_catches_is_no_failure(bureau):
     attempt = COMPILED.format(backend="eager").strip()
     first, _, second = attempt.partition("\n")
@@ -78,20 +47,3 @@ def test_an_exception_that_the_script_catches_is_no_failure(bureau):
     caught = f"\ntry:\n    {first}\n        {second.strip()}\nexcept Exception:\n    {after}\n"
     captured = bureau.capture(source_of(WEIGHTED) + caught)
     assert captured.failing == () and captured.script_status in (0, None)
-
-
-def test_a_graph_break_is_no_failure(bureau):
-    captured = bureau.capture(
-        """
-        import torch
-
-        @torch.compile(backend="eager")
-        def fn(x):
-            x = x + 1
-            print("a break")
-            return x.cos()
-
-        fn(torch.ones(3))
-        """
-    )
-    assert captured.failing == () and captured.graphs == 2

@@ -37,8 +37,3 @@ def test_a_result_of_another_form(bureau, returned, results, aspect):
     assert [each.failure.fingerprint.message for each in found.captured.failing] == ([aspect] if aspect else [])
     if "sum" in results or ":1" in returned:  # Dynamo raises, which is no wrong result
         assert "IndexError" in said and found.compared.compared == ()
-
-
-def test_a_repro_of_a_tensor_in_the_place_of_a_tuple(minify):
-    done = minify(SCRIPT.format(returned="gm(*args)[0]", results="x.sin().cos()"))
-    assert done.result["ops_after"] == 1 and done.result["verified"]["same"] > 0

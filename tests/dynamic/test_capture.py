@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minifier.data.case import Ref, Scalar, ScalarInput, Symbol, Symbolic
+from minifier.data.case import Ref, ScalarInput, Symbol, Symbolic
 from minifier.torch_side.fx.graphs import read_graph
 from minifier.torch_side.fx.tensors import TensorFile
 from minifier.torch_side.torch_private import mark_static
@@ -32,19 +32,6 @@ def sizes(case):
     }
 
 
-def test_dynamic_true(bureau):
-    case = case_of(
-        bureau, "torch.compile(f, backend='oddlib_symbol', dynamic=True)(torch.ones(4, 3), torch.ones(4, 3))"
-    )
-    assert case.symbolic is Symbolic.GIVEN and case.backend.dynamic is True and case.state.config == ()
-    assert sizes(case) == {
-        "s77": "s77", "s27": "s27", "l_x_": ((4, 3), ("s77", "s27")), "l_y_": ((4, 3), ("s77", "s27")),
-    }  # fmt: skip
-    assert case.symbols == (Symbol("s77", 4, 2), Symbol("s27", 3, 2))
-    assert case.graph.node("z").value.symbols == ("2*s77", "s27") and case.graph.node("z").value.shape == (8, 3)
-    assert case.graph.node("mul").value == Scalar(24, "2*s27*s77")
-
-
 def test_mark_dynamic_with_bounds(bureau):
     case = case_of(
         bureau,
@@ -57,20 +44,6 @@ torch.compile(f, backend='oddlib_symbol')(x, torch.ones(5, 3))
     assert case.symbolic is Symbolic.MARKED and case.backend.dynamic is None
     assert sizes(case) == {"s77": "s77", "l_x_": ((4, 3), ("s77", None)), "l_y_": ((5, 3), ())}
     assert case.symbols == (Symbol("s77", 4, 3, 50),)
-
-
-def test_a_second_size(bureau):
-    case = case_of(
-        bureau,
-        """
-compiled = torch.compile(f, backend='oddlib_symbol')
-compiled(torch.ones(4, 3), torch.ones(5, 3))
-compiled(torch.ones(6, 3), torch.ones(5, 3))
-""",
-        2,
-    )
-    assert case.symbolic is Symbolic.AUTOMATIC and case.script.graph_number == 2
-    assert sizes(case) == {"s77": "s77", "l_x_": ((6, 3), ("s77", None)), "l_y_": ((5, 3), ())}
 
 
 def test_a_marked_size_beside_a_number_that_changed_is_automatic(bureau):
@@ -88,21 +61,6 @@ compiled(x, 3)
     numbers = {item.name: (item.value, item.symbol) for item in case.inputs if isinstance(item, ScalarInput)}
     assert case.symbolic is Symbolic.AUTOMATIC
     assert numbers["l_n_"][0] == 3 and len({symbol for _, symbol in numbers.values()}) == 2
-
-
-def test_sizes_that_come_from_values(bureau):
-    case = case_of(
-        bureau,
-        """
-torch._dynamo.config.capture_scalar_outputs = True
-
-def g(x, b):
-    return torch.tanh(x[:, : b[0].item()])
-
-torch.compile(g, backend='oddlib_tanh')(torch.ones(4, 16), torch.tensor([3, 9]))
-""",
-    )
-    assert case.symbolic is None and case.graph.node("item").value == Scalar(None, "u0")
 
 
 def test_a_symbolic_number_inside_the_graph_becomes_the_node_that_it_is():

@@ -7,7 +7,7 @@ from case_samples import call, graph, output, placeholder, small_case
 
 from minifier.data.case import Case, Drawn, Ref, ScalarInput, Symbol, Symbolic, TensorInput, TensorMeta
 from minifier.data.case.ops import atoms, with_ops
-from minifier.data.case.symbolic_sizes import as_dynamo_would, is_symbolic, specialised
+from minifier.data.case.symbolic_sizes import as_dynamo_would, is_symbolic
 from minifier.data.case.values import Scalar, contiguous_stride
 
 
@@ -61,16 +61,6 @@ def test_every_part_is_sound_and_cutting_twice_is_cutting_once(origin, kept):
     agrees(part)
     assert as_dynamo_would(part) == part
     assert with_ops(part, kept) == part
-
-
-def test_specialised_writes_the_numbers_into_the_graph():
-    plain = specialised(case(Symbolic.GIVEN))
-    assert shape_of(plain) == [((4, 3), ())] and plain.symbolic is None and plain.symbols == ()
-    assert plain.backend.dynamic is None and not is_symbolic(plain)
-    assert [n.name for n in plain.graph.ops] == ["z", "tanh", "view", "mul"]
-    assert plain.graph.node("view").args == (Ref("tanh"), (8, 3)) and plain.graph.node("mul").args[1] == 4
-    agrees(plain)
-    assert specialised(plain) == plain
 
 
 def test_sizes_that_nobody_has_seen_cannot_be_cut():

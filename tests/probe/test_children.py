@@ -75,20 +75,6 @@ def test_a_death_by_signal_is_told(run, number):
     assert (ended.signal, ended.status, ended.result, ended.stage) == (number, None, None, "run")
 
 
-def test_an_exit_without_a_word_is_told(run):
-    ended = one(run(lambda: os._exit(7)))
-    assert (ended.status, ended.signal, ended.result, ended.fault) == (7, None, None, "")
-
-
-def test_facts_told_before_the_end_stay_and_later_ones_win(run):
-    def job():
-        tell(stage="compile")
-        tell(stage="run")
-        os._exit(0)
-
-    assert one(run(job)).stage == "run"
-
-
 def test_a_hang_ends_at_the_limit_with_all_its_descendants(run, tmp_path_factory):
     note = tmp_path_factory.mktemp("note") / "pid"
 
@@ -101,25 +87,6 @@ def test_a_hang_ends_at_the_limit_with_all_its_descendants(run, tmp_path_factory
 
     ended = one(run(job, seconds=1.0))
     assert ended.timed_out and ended.result is None
-    wait_for_the_end_of(int(note.read_text()))
-
-
-def test_a_stopped_child_ends_at_the_limit(run):
-    assert one(run(lambda: os.kill(os.getpid(), signal.SIGSTOP), seconds=1.0)).timed_out
-
-
-def test_a_grandchild_that_holds_the_pipe_does_not_hold_us(run, tmp_path_factory):
-    note = tmp_path_factory.mktemp("note") / "pid"
-
-    def job():
-        pid = os.fork()
-        if pid == 0:
-            signal.pause()
-            os._exit(0)
-        note.write_text(str(pid))
-        return {"status": "pass"}
-
-    assert one(run(job)).result == {"status": "pass"}
     wait_for_the_end_of(int(note.read_text()))
 
 
@@ -152,25 +119,6 @@ def test_the_end_of_what_is_printed_is_kept(run, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_large_result_comes_back_whole(run):
-    text = "y" * (3 * MIB)
-    assert one(run(lambda: {"text": text})).result == {"text": text}
-
-
-@pytest.mark.parametrize(
-    "close",
-    [lambda: os.close(1), lambda: (sys.stdout.close(), sys.stderr.close())],
-    ids=["descriptor", "objects"],
-)
-def test_a_job_that_closes_its_output_still_answers(run, close):
-    def job():
-        close()
-        return {"status": "pass"}
-
-    ended = one(run(job))
-    assert (ended.result, ended.fault) == ({"status": "pass"}, "")
-
-
 def test_input_is_empty_and_temporary_files_go_away(run):
     import tempfile
 
@@ -194,26 +142,6 @@ def test_a_child_is_alone_in_its_session_and_changes_nothing_here(run):
     result = one(run(job)).result
     assert result["session"] == result["pid"] == result["group"] != os.getpid()
     assert "MARK" not in os.environ and "child" not in sys.path
-
-
-def test_jobs_run_side_by_side_and_answer_in_order(run):
-    """Each waits for the one after it."""
-    pipes = [os.pipe() for _ in range(6)]
-
-    def job(number):
-        def work():
-            if number < 5:
-                os.read(pipes[number + 1][0], 1)
-            os.write(pipes[number][1], b"!")
-            return {"number": number}
-
-        return work
-
-    ended = run(*(job(number) for number in range(6)))
-    for pipe in pipes:
-        os.close(pipe[0])
-        os.close(pipe[1])
-    assert [e.result["number"] for e in ended] == list(range(6))
 
 
 @pytest.mark.usefixtures("processes")

@@ -103,7 +103,7 @@ OF_SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("what", OF_SCRIPTS)
+@pytest.mark.parametrize("what", sampled(OF_SCRIPTS, 2))
 def test_a_failure_of_a_training(bureau, what):
     text, expected = OF_SCRIPTS[what]
     (failing,) = bureau.capture(script(text)).failing

@@ -56,16 +56,6 @@ def test_a_forward_graph_that_cannot_be_called_costs_nothing_that_there_is(burea
     assert found.minimal.level.value == "aot-backward"
 
 
-@pytest.mark.soak
-def test_a_backward_graph_that_does_not_show_it_is_not_needed(bureau, reduced):
-    captured = bureau.capture(one_step("oddlib_trains"))
-    backward = bureau.graphs / "2" / "graph.json"
-    backward.write_text(backward.read_text().replace("aten.tanh_backward", "aten.sigmoid_backward"))
-    found, _, out = reduced(captured)
-    assert [node.target for node in found.minimal.graph.ops] == ["torch.tanh"]
-    assert load(out / "minimal").level.value == "dynamo"
-
-
 def test_graphs_kept_beside_a_case_go_where_it_goes(bureau):
     bureau.capture(HEAD + source_of('x.odd_mark = True\ntorch.compile(f, backend="oddlib_lowers")(x, w)\n'))
     keep_case(bureau.graphs / "1", bureau.folder / "out", forward=1)

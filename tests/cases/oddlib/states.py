@@ -14,23 +14,10 @@ from oddlib.backends import refuse
 COMPILING = {
     "always": lambda: True,
     "no_grad": lambda: not torch.is_grad_enabled(),
-    "autocast": lambda: torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is torch.bfloat16,
     "autocast without cache": lambda: torch.is_autocast_enabled("cpu") and not torch.is_autocast_cache_enabled(),
     "default dtype": lambda: torch.get_default_dtype() is torch.float64,
     "deterministic": torch.are_deterministic_algorithms_enabled,
-    "deterministic, warning": torch.is_deterministic_algorithms_warn_only_enabled,
-    "unfilled": lambda: not torch.utils.deterministic.fill_uninitialized_memory,
-    "precision": lambda: torch.get_float32_matmul_precision() == "high",
     "threads": lambda: torch.get_num_threads() == 3,
-    "interop threads": lambda: torch.get_num_interop_threads() == 3,
-    "mkldnn": lambda: not torch.backends.mkldnn.enabled,
-    "mkldnn deterministic": lambda: torch.backends.mkldnn.deterministic,
-    "sdpa": lambda: not torch.backends.cuda.flash_sdp_enabled(),
-    "cudnn": lambda: torch.backends.cudnn.benchmark,
-    "einsum": lambda: torch.backends.opt_einsum.strategy == "optimal",
-    "fastpath": lambda: not torch.backends.mha.get_fastpath_enabled(),
-    "denormal": lambda: float("2.3e-308") / 2 == 0.0,
-    "anomaly": torch.is_anomaly_enabled,
     "dynamo's config": lambda: torch._dynamo.config.recompile_limit == 3,
     "inductor's config": lambda: torch._inductor.config.triton.cudagraphs,
     "tuned": lambda: torch._inductor.config.max_autotune,
@@ -41,7 +28,6 @@ COMPILING = {
 }
 RUNNING = {
     "inference mode": torch.is_inference_mode_enabled,
-    "no_grad at run": lambda: not torch.is_grad_enabled(),
     "device": lambda: torch.get_default_device().type == "meta",
 }
 
