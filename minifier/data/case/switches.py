@@ -182,31 +182,12 @@ def contexts(state: State) -> tuple[str, ...]:
 # Prefixes of torch and its compilers. A fresh interpreter that runs a repro has none of these variables.
 OWN = ("TORCH", "PYTORCH", "TRITON", "AOT_")
 # Prefixes of the libraries below torch. These variables stay unless a Case sets them.
-_LIBRARIES = ("OMP_", "KMP_", "GOMP_", "MKL_", "DNNL_", "ONEDNN_", "ATEN_", "CUBLAS_", "CUDNN_", "NVIDIA_TF32_")
-_SINGLE_NAMES = frozenset({"CUDA_LAUNCH_BLOCKING"})
+_LIBRARIES = re.compile("(?:OMP|KMP|GOMP|MKL|DNNL|ONEDNN|ATEN|CUBLAS|CUDNN|NVIDIA_TF32|CUDA_LAUNCH)_")
 # Variables that only direct output, and so do not cause failures.
-_LOG_SUFFIXES = (
-    "_DIR",
-    "_HOME",
-    "_PATH",
-    "_FILE",
-    "_FOLDER",
-    "_ROOT",
-    "_LOGS",
-    "_LOG",
-    "_LOG_LEVEL",
-    "_OUT",
-    "_VERBOSE",
+_OF_OUTPUT = re.compile(
+    r"TORCHDYNAMO_(?:REPRO|EXTENDED)_|TORCH_(?:LOGS|TRACE|SHOW_|COMPILE_DEBUG)|TORCHELASTIC_"
+    r"|.*_(?:DIR|HOME|PATH|FILE|FOLDER|ROOT|LOGS?|LOG_LEVEL|OUT|VERBOSE|DISPLAY_ENV)$"
 )
-_LOG_PREFIXES = (
-    "TORCHDYNAMO_REPRO_",
-    "TORCH_LOGS",
-    "TORCH_TRACE",
-    "TORCHELASTIC_",
-    "TORCH_SHOW_",
-    "TORCHDYNAMO_EXTENDED_",
-)
-_LOG_NAMES = frozenset({"TORCH_COMPILE_DEBUG", "TORCHDYNAMO_VERBOSE", "TORCHINDUCTOR_VERBOSE", "OMP_DISPLAY_ENV"})
 # Variables that belong to one process, or that every process of this tool sets for itself.
 _OF_PROCESS = frozenset({"PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TMPDIR", "XDG_CACHE_HOME"})
 # Variables of every shell, and search paths for programs, drivers and compilers.
@@ -217,7 +198,7 @@ _ORDINARY = frozenset(
 )  # fmt: skip
 _MACHINE_PREFIXES = ("LC_", "LD_", "XDG_", "CUDA_", "NVIDIA_", "ROCR_", "ROCM_", "HIP_", "HSA_")
 # Prefixes of variables that change torch, Python or this tool; no fresh interpreter gets them.
-_SCRUBBED = ("TORCH", "PYTORCH", "MINIFY", "AOT_", "TRITON", "PYTHON")
+_SCRUBBED = (*OWN, "MINIFY", "PYTHON")
 _MAX_VALUE_CHARACTERS = 200  # in a script
 # Parts of a name that suggest a secret: anywhere, as the end of a word, and as a whole word.
 _SECRET = re.compile(
@@ -237,9 +218,7 @@ def is_secret(name: str) -> bool:
 
 def belongs(name: str, value: str) -> bool:
     """Tell whether a variable is part of a Case's state. Paths, secrets and log settings are not."""
-    if not (name.startswith((*OWN, *_LIBRARIES)) or name in _SINGLE_NAMES):
-        return False
-    if name in _LOG_NAMES or name.startswith(_LOG_PREFIXES) or name.endswith(_LOG_SUFFIXES):
+    if _OF_OUTPUT.match(name) or not (name.startswith(OWN) or _LIBRARIES.match(name)):
         return False
     return "/" not in value and not (is_secret(name) and len(value) >= MIN_SECRET_CHARACTERS)
 
