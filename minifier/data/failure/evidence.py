@@ -75,28 +75,7 @@ def _failure(stage: Stage, kind: Kind, identity: str, message: str, text: str) -
     return Failure(Fingerprint(stage, kind, message=identity), kind.value, message, text)
 
 
-# Of several results, the one that is worst for a user comes first.
-_RANKS = {
-    aspect: rank
-    for rank, aspect in enumerate(
-        (
-            Aspect.PREDICATE,
-            Aspect.NO_EXCEPTION,
-            Aspect.NON_FINITE,
-            Aspect.VALUES,
-            Aspect.GRADIENT,
-            Aspect.AUTOGRAD,
-            Aspect.MUTATION,
-            Aspect.OVERWRITTEN,
-            Aspect.SHAPE,
-            Aspect.STRUCTURE,
-            Aspect.DTYPE,
-            Aspect.DEVICE,
-            Aspect.ALIASING,
-            Aspect.STRIDE,
-        )
-    )
-}
+_RANKS = {aspect: rank for rank, aspect in enumerate(Aspect)}
 # Of one result, `assert_close` names the first of these before any other aspect.
 _SHOWN_FIRST = (Aspect.STRUCTURE, Aspect.SHAPE, Aspect.DEVICE, Aspect.DTYPE)
 

@@ -48,22 +48,22 @@ class Verdict(str, Enum):
 
 
 class Aspect(str, Enum):
-    """A property in which a result differs from eager's. `--ignore` takes these names."""
+    """A property in which a result differs from eager's, the worst for a user first. `--ignore` takes these names."""
 
-    VALUES = "values"
+    PREDICATE = "predicate"
+    NO_EXCEPTION = "no-exception"
     NON_FINITE = "non-finite"
-    SHAPE = "shape"
-    DTYPE = "dtype"
-    STRIDE = "stride"
-    DEVICE = "device"
-    ALIASING = "aliasing"
-    MUTATION = "mutation"
-    OVERWRITTEN = "overwritten"
+    VALUES = "values"
     GRADIENT = "gradient"
     AUTOGRAD = "autograd"
-    NO_EXCEPTION = "no-exception"
+    MUTATION = "mutation"
+    OVERWRITTEN = "overwritten"
+    SHAPE = "shape"
     STRUCTURE = "structure"
-    PREDICATE = "predicate"
+    DTYPE = "dtype"
+    DEVICE = "device"
+    ALIASING = "aliasing"
+    STRIDE = "stride"
 
 
 _INPUT = re.compile(r"\b(input|gradient of) ([A-Za-z_]\w*)")
