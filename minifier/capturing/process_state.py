@@ -30,7 +30,7 @@ from minifier.data.case.switches import (
     read_switches,
     variables,
 )
-from minifier.data.case.texts import text
+from minifier.data.fields import text
 from minifier.errors import CannotSave, MinifyError
 from minifier.torch_side.fx.arguments import read, short, write
 from minifier.torch_side.torch_private import (
@@ -77,7 +77,7 @@ def _environment(baseline: Baseline) -> tuple[tuple[str, str], ...]:
     own = {}
     for name, value in os.environ.items():
         absolute = os.path.abspath(value) if _is_relative_file(value) else value
-        if baseline.environment.get(name) != absolute and may_be_set(name) and _is_text(value):
+        if baseline.environment.get(name) != absolute and may_be_set(name) and _is_text(name + value):
             own[name] = absolute
     return tuple(sorted({**own, **dict(variables(os.environ))}.items()))
 
@@ -86,10 +86,10 @@ def _is_relative_file(value: str) -> bool:
     return not os.path.isabs(value) and bool({".", os.sep}.intersection(value)) and os.path.isfile(value)
 
 
-def _is_text(value: str) -> bool:
-    """Whether a Case can have the value: bytes that are no text cannot be encoded."""
+def _is_text(variable: str) -> bool:
+    """Whether a Case can have the name and the value: bytes that are no text cannot be encoded."""
     try:
-        text(value)
+        text(variable)
     except ValueError:
         return False
     return True

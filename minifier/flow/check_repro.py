@@ -15,10 +15,10 @@ from minifier.data.case.files import MAX_TENSOR_BYTES, check_folder, read_text
 from minifier.data.case.run_folder import typed_path
 from minifier.data.case.serial import parsed, unpack
 from minifier.data.case.store import CASE, load
-from minifier.data.case.texts import regex
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage
 from minifier.data.failure.likeness import unlike
 from minifier.data.failure.normalise import normalise, printable
+from minifier.data.fields import regex
 from minifier.errors import UsageError
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import Phase, Progress, Ui

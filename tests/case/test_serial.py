@@ -27,9 +27,9 @@ from minifier.data.case.literals import index, literal
 from minifier.data.case.ops import with_ops
 from minifier.data.case.serial import pack, pack_arg, unpack, unpack_arg
 from minifier.data.case.store import edit_from, edited
-from minifier.data.case.value_checks import Defect
 from minifier.data.case.values import Constant, Imported, Size
 from minifier.data.failure import Failure, Fingerprint, Frame, Kind, Stage
+from minifier.data.fields import Defect
 from minifier.errors import CannotSave
 
 NAMES = st.just("x")

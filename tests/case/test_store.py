@@ -46,6 +46,7 @@ def put(path, place, value):
     path.write_text(json.dumps(data))
 
 
+VARIABLES = (("acme.fuse", "1"), ("if", "a-b"))  # a script may set any name that has no equals sign
 PLAIN = st.integers(-9, 9) | st.booleans() | st.floats(allow_nan=False)
 DRAWN = st.one_of(
     st.builds(Drawn, how=st.sampled_from(["randn", "zeros", "ones"])),
@@ -67,7 +68,9 @@ def cases(draw):
         graph=graph(x, op, output("a")),
         inputs=(TensorInput("x", x.value, draw(DRAWN), leaf=draw(st.booleans()), parameter=draw(st.booleans())),),
         backend=BackendReference("mine", BackendSource.REGISTERED, '"mine"', options=draw(options)),
-        state=State(grad=draw(st.booleans()), config=(("torch._dynamo.config", "verbose", draw(PLAIN)),)),
+        state=State(
+            draw(st.booleans()), config=(("torch._dynamo.config", "verbose", draw(PLAIN)),), environment=VARIABLES
+        ),
         before=(Call(times=draw(st.integers(1, 9))),),
     )
 

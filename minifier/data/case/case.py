@@ -7,10 +7,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from minifier.data import fields
 from minifier.data.case.graph import Graph
-from minifier.data.case.inputs import Input, TensorInput
+from minifier.data.case.inputs import Input, TensorInput, check_inputs
 from minifier.data.case.values import Symbol, TensorMeta
 from minifier.data.failure import Failure, Tolerance
+from minifier.data.fields import Defect
 
 
 class BackendSource(str, Enum):
@@ -54,22 +56,27 @@ class BackendReference:
     files: paths of the files that it read there; a relative path starts at the script's current folder.
     """
 
-    name: str
+    name: fields.Line
     reach: BackendSource
-    expression: str = ""
-    imports: tuple[str, ...] = ()
-    mode: str | None = None
-    options: dict[str, Any] | None = None
+    expression: fields.ExpressionOrNone = ""
+    imports: tuple[fields.ImportLine, ...] = ()
+    mode: fields.Line | None = None
+    options: dict[fields.Text, Any] | None = None
     dynamic: bool | None = None
-    distribution: str | None = None
-    version: str | None = None
-    folders: tuple[str, ...] = ()
-    reason: str = ""
-    names: tuple[str, ...] = ()
-    made_by: str = ""
-    ahead: tuple[str, ...] = ()
-    variables: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    distribution: fields.Line | None = None
+    version: fields.Line | None = None
+    folders: tuple[fields.Folder, ...] = ()
+    reason: fields.Text = ""
+    names: tuple[fields.Identifier, ...] = ()
+    made_by: fields.Line = ""
+    ahead: tuple[fields.ImportLine, ...] = ()
+    variables: tuple[fields.Variable, ...] = ()
+    files: tuple[fields.Folder, ...] = ()
+
+    def check(self) -> None:
+        """Raise ValueError for a backend that can be reached, but not how."""
+        if not self.expression and self.reach is not BackendSource.NONE:
+            raise Defect("expected the expression of the backend", ".expression")
 
 
 EAGER = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
@@ -89,12 +96,12 @@ class State:
 
     grad: bool = True
     inference: bool = False
-    autocast: tuple[tuple[str, str], ...] = ()
-    default_dtype: str = "float32"
-    config: tuple[tuple[str, str, Any], ...] = ()
-    switches: tuple[tuple[str, Any], ...] = ()
-    environment: tuple[tuple[str, str], ...] = ()
-    skipped: tuple[str, ...] = ()
+    autocast: tuple[tuple[fields.Device, fields.Dtype], ...] = ()
+    default_dtype: fields.Dtype = "float32"
+    config: tuple[tuple[fields.Dotted, fields.Dotted, Any], ...] = ()
+    switches: tuple[tuple[fields.Dotted, bool | int | float | str | None], ...] = ()
+    environment: tuple[tuple[fields.Variable, fields.Text], ...] = ()
+    skipped: tuple[fields.Text, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +118,18 @@ class Script:
     waited: seconds from the end of its first compilation to the failing call.
     """
 
-    name: str
-    path: tuple[str, ...] = ()
-    imports: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
-    ops: tuple[str, ...] = ()
-    file: str = ""
-    line: int = 0
-    seconds: float = 0.0
-    slowest: float = 0.0
-    waited: float = 0.0
-    graph_number: int = 1
-    graphs: int = 1
+    name: fields.FileName
+    path: tuple[fields.Folder, ...] = ()
+    imports: tuple[fields.ImportLine, ...] = ()
+    folders: tuple[fields.Folder, ...] = ()
+    ops: tuple[fields.Operator, ...] = ()
+    file: fields.Line = ""
+    line: fields.Natural = 0
+    seconds: fields.Seconds = 0.0
+    slowest: fields.Seconds = 0.0
+    waited: fields.Seconds = 0.0
+    graph_number: fields.Natural = 1
+    graphs: fields.Natural = 1  # 0 as long as the first one is traced
 
 
 class Ones(str, Enum):
@@ -151,11 +158,18 @@ class Call:
 
     graph: Graph | None = None
     inputs: tuple[Input, ...] = ()
-    sizes: tuple[tuple[str, int | float], ...] = ()
+    sizes: tuple[tuple[fields.Identifier, int | float], ...] = ()
     ones: Ones | None = None
-    times: int = 1
+    times: fields.Times = 1
     backward: bool = False
-    pause: float = 0.0
+    pause: fields.Seconds = 0.0
+
+    def check(self) -> None:
+        """Raise ValueError unless the call has its graph's inputs, or changes those of the Case's own graph."""
+        if self.graph is not None:
+            check_inputs(self.graph, self.inputs)
+        if (self.graph is None and self.inputs) or (self.graph is not None and self.has_other_inputs):
+            raise ValueError("expected `inputs` of another graph, or `sizes` or `ones` of the Case's own")
 
     @property
     def is_repeat(self) -> bool:
@@ -202,13 +216,13 @@ class Case:
     before: tuple[Call, ...] = ()
     level: Level = Level.DYNAMO
     backward: bool = False
-    rate: float = 1.0
+    rate: fields.Rate = 1.0
     symbolic: Symbolic | None = None
     symbols: tuple[Symbol, ...] = ()
-    patience: float = 0.0
+    patience: fields.Seconds = 0.0
     measure: Tolerance = field(default_factory=Tolerance)
-    definitions: str = ""
-    needs: tuple[str, ...] = ()
+    definitions: fields.Source = ""
+    needs: tuple[fields.Text, ...] = ()
     any_graph: bool = False
     through_dynamo: bool = False
     while_tracing: bool = False

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
-from minifier.data.case.values import Opaque, Size, TensorMeta, Value
+from minifier.data import fields
+from minifier.data.case.values import Imported, Opaque, Size, TensorMeta, Value
+from minifier.data.fields import Defect, identifier, import_path, item_path, one_of, shown, within
 from minifier.data.torch_names import (
+    AUTOGRAD_FUNCTION,
     BEGIN_CONTEXT,
     BEGIN_LEVEL,
     END_CONTEXT,
@@ -17,18 +20,29 @@ from minifier.data.torch_names import (
     LAUNCH,
     LEAVE_LEVEL,
     MODULES_OF_TRANSFORMS,
+    REGION,
     VARIABLE_OF_MODEL,
 )
 
 UNKNOWN, NOTHING = Opaque("unknown"), Opaque("nothing")
 OPS = frozenset({"call_function", "call_method", "call_module"})
+_KINDS = one_of(OPS | {"placeholder", "get_attr", "output"})
+_TARGETS = {"call_function": import_path, "call_method": identifier, "call_module": item_path, "get_attr": item_path}
+_IN_PLACE_OPERATORS = {
+    f"operator.{name}": 2
+    for name in (
+        *("delitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul"),
+        *("iand", "ior", "ixor", "ilshift", "irshift"),
+    )
+} | {"operator.setitem": 3}
+_ARGUMENTS = {**_IN_PLACE_OPERATORS, "operator.getitem": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
     """A node used as an argument, by name."""
 
-    name: str
+    name: fields.Identifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +54,35 @@ class Node:
     are the user's modules around the op, the outermost first: key, path in the model, the class's `module:qualname`.
     `changes` are the arguments that the op is known to write to, by position ("0") or name."""
 
-    name: str
-    op: str
-    target: str
+    name: fields.Identifier
+    op: Annotated[str, _KINDS]
+    target: fields.Text
     args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = field(default_factory=dict)
+    kwargs: dict[fields.Word, Any] = field(default_factory=dict)
     value: Value = UNKNOWN
-    source: str = ""
-    origin: str = ""
-    modules: tuple[tuple[str, str, str], ...] = ()
-    place: str = ""
-    changes: tuple[str, ...] = ()
+    source: fields.Text = ""
+    origin: fields.Text = ""
+    modules: tuple[tuple[fields.Text, fields.Text, fields.Text], ...] = ()
+    place: fields.Text = ""
+    changes: tuple[fields.Text, ...] = ()
+
+    def check(self) -> None:
+        """Raise ValueError for a target that nothing can be called or read by, or arguments that do not suit it."""
+        try:
+            _TARGETS.get(self.op, lambda _: None)(self.target)
+        except ValueError as error:
+            raise within(".target", error) from None
+        if self.op == "call_function" and not {".", ":"}.intersection(self.target):
+            raise Defect(f"expected a function of a module, found {shown(self.target)}", ".target")
+        number = 1 if self.op == "output" else _ARGUMENTS.get(self.target)
+        if number is not None and len(self.args) != number:
+            raise Defect(f"expected {number} arguments of {shown(self.target)}, found {len(self.args)}", ".args")
+        if self.target in (AUTOGRAD_FUNCTION, REGION) and not (len(self.args) > 1 and isinstance(self.args[0], Ref)):
+            raise Defect("expected a subgraph and its arguments", ".args")
+        if self.target == LAUNCH:
+            kernel, arguments = self.kwargs.get("kernel"), self.kwargs.get("arguments")
+            if not isinstance(kernel, Imported) or not isinstance(arguments, dict) or "grid" not in self.kwargs:
+                raise Defect("expected a kernel, its grid and its arguments", ".kwargs")
 
     @property
     def is_op(self) -> bool:
@@ -89,13 +121,18 @@ class Module:
     Tensors are keys of the Case's attribute tensors; `children` are nested modules by name.
     """
 
-    type: str
-    plain: dict[str, Any] = field(default_factory=dict)
-    parameters: dict[str, str] = field(default_factory=dict)
-    buffers: dict[str, str] = field(default_factory=dict)
-    children: dict[str, Module] = field(default_factory=dict)
+    type: fields.ImportPathOrNone
+    plain: dict[fields.Text, Any] = field(default_factory=dict)
+    parameters: dict[fields.ItemPath, fields.Text] = field(default_factory=dict)
+    buffers: dict[fields.ItemPath, fields.Text] = field(default_factory=dict)
+    children: dict[fields.ItemPath, Module] = field(default_factory=dict)
     training: bool = False
     graph: Graph | None = None
+
+    def check(self) -> None:
+        """Raise ValueError for a module without a class and a graph."""
+        if not self.type and self.graph is None:
+            raise Defect("expected the class of the module", ".type")
 
 
 @dataclass(frozen=True)
@@ -103,8 +140,24 @@ class Graph:
     """Nodes in order, and the targets of `get_attr` and `call_module`: keys of stored tensors, and modules."""
 
     nodes: tuple[Node, ...]
-    attributes: dict[str, str] = field(default_factory=dict)
-    modules: dict[str, Module] = field(default_factory=dict)
+    attributes: dict[fields.ItemPath, fields.Text] = field(default_factory=dict)
+    modules: dict[fields.ItemPath, Module] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise ValueError unless each node reads earlier nodes, and an output alone ends the graph."""
+        seen: set[str] = set()
+        for position, node in enumerate(self.nodes):
+            place = f".nodes[{position}]"
+            if unknown := next((name for name in node.refs() if name not in seen), None):
+                raise Defect(f"{shown(node.name)} reads {shown(unknown)}, which is not defined before it", place)
+            if node.name in seen:
+                raise Defect(f"two nodes are called {shown(node.name)}", f"{place}.name")
+            if node.op == "call_module" and node.target not in self.modules:
+                raise Defect(f"there is no module {shown(node.target)}", f"{place}.target")
+            seen.add(node.name)
+        ends = [position for position, node in enumerate(self.nodes) if node.op == "output"]
+        if ends != [len(self.nodes) - 1]:
+            raise Defect("the last node is not an output, or not the only one", ".nodes")
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -207,20 +260,24 @@ def is_higher_order(target: str) -> bool:
     return target.startswith(HIGHER_ORDER) and target != LAUNCH
 
 
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield what an argument holds, keys of dictionaries too, in order."""
+    if isinstance(value, Size):
+        value = value.items
+    elif isinstance(value, dict):
+        value = (*value, *value.values())
+    elif isinstance(value, slice):
+        value = (value.start, value.stop, value.step)
+    if isinstance(value, (tuple, list, set, frozenset)):
+        for item in value:
+            yield from leaves(item)
+    else:
+        yield value
+
+
 def refs_in(value: Any) -> Iterator[str]:
     """Yield the names of the nodes inside an argument."""
-    if isinstance(value, Ref):
-        yield value.name
-    elif isinstance(value, Size):
-        yield from refs_in(value.items)
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from refs_in(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from refs_in(item)
-    elif isinstance(value, slice):
-        yield from refs_in((value.start, value.stop, value.step))
+    return (leaf.name for leaf in leaves(value) if isinstance(leaf, Ref))
 
 
 EMPTY_GRAPH = Graph((Node("output", "output", "output", ((),)),))
@@ -243,7 +300,7 @@ def subset(graph: Graph, kept: Iterable[str]) -> Graph:
         entry.append(node)
     wrapped = wrapped_values(body) - set(graph.output.refs())
     tensors = [node for node in body if isinstance(node.value, TensorMeta) and node.name not in wrapped]
-    live = [node for node in tensors if _is_live(graph, node, names)]
+    live = [node for node in tensors if not graph.users[node.name] or not names.issuperset(graph.users[node.name])]
     returned = [_returned(graph, node, (*entry, *body), names) for node in live]
     outputs = list(dict.fromkeys(name for name in returned if name is not None))
     if not outputs and body:
@@ -260,11 +317,6 @@ def subset(graph: Graph, kept: Iterable[str]) -> Graph:
 def _shown_by(graph: Graph, node: Node) -> str:
     tensors = (name for name in node.refs() if isinstance(graph.node(name).value, TensorMeta))
     return next(tensors, node.name) if node.value == NOTHING else node.name
-
-
-def _is_live(graph: Graph, node: Node, kept: set[str]) -> bool:
-    users = graph.users[node.name]
-    return not users or any(user not in kept for user in users)
 
 
 def _returned(graph: Graph, node: Node, nodes: tuple[Node, ...], kept: set[str]) -> str | None:
@@ -318,15 +370,6 @@ def tensor_keys(graph: Graph) -> list[str]:
     for module in graph.modules.values():
         keys += of_module(module)
     return list(dict.fromkeys(keys))
-
-
-_IN_PLACE_OPERATORS = {
-    f"operator.{name}"
-    for name in (
-        *("setitem", "delitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul"),
-        *("iand", "ior", "ixor", "ilshift", "irshift"),
-    )
-}
 
 
 def is_in_place(node: Node) -> bool:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
+from minifier.data import fields
 from minifier.data.case.graph import Graph
-from minifier.data.case.values import TensorMeta, contiguous_stride
+from minifier.data.case.values import MAX_BYTES, TensorMeta, contiguous_stride
+from minifier.data.fields import Defect, item_bytes, one_of, shown
+
+How = Annotated[str, one_of(("randn", "rand", "randint", "bools", "ones", "zeros", "full", "list", "no memory"))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +26,18 @@ class Stored:
     In a Case with the input `base`, this input is a view of `base`. The key's values are for Cases without `base`.
     """
 
-    key: str
+    key: fields.Text
     shared: bool = False
     contiguous: bool = False
-    offset: int = 0
-    base: str | None = None
+    offset: fields.Natural = 0
+    base: fields.Identifier | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """Values of this node in an eager run of the whole graph."""
 
-    node: str
+    node: fields.Identifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +50,21 @@ class Drawn:
     Inputs with the same `storage` are views of one generated storage, each at the stride and offset of its meta.
     """
 
-    how: str
+    how: How
     low: float | int | None = None
     high: float | int | None = None
     values: tuple[float | int | bool, ...] = ()
-    storage: str | None = None
+    storage: fields.Text | None = None
+
+    def check(self) -> None:
+        """Raise ValueError for bounds from which nothing can be drawn."""
+        low, high = self.low, self.high
+        if self.how == "randint" and not (type(low) is int and type(high) is int and low < high):
+            raise Defect("expected integers with low < high", ".low")
+        if self.how == "rand" and not all(bound is None or math.isfinite(bound) for bound in (low, high)):
+            raise Defect("expected finite bounds", ".low")
+        if self.how == "full" and low is None:
+            raise Defect("expected the value of all elements", ".low")
 
     @property
     def is_random(self) -> bool:
@@ -84,13 +100,25 @@ class TensorInput:
     0.
     """
 
-    name: str
+    name: fields.Identifier
     meta: TensorMeta
     source: Source
     leaf: bool = True
     parameter: bool = False
     inference: bool = False
-    storage: int = 0
+    storage: fields.Natural = 0
+
+    def check(self) -> None:
+        """Raise ValueError unless the tensor lies in its storage, and has as many values as it needs."""
+        meta, source = self.meta, self.source
+        if self.storage and meta.offset + meta.span > self.storage:
+            raise Defect("the tensor reaches beyond its storage", ".storage")
+        if self.storage * item_bytes(meta.dtype) > MAX_BYTES:
+            raise Defect("the storage takes more than 2**47 bytes, which no process can address", ".storage")
+        if isinstance(source, Drawn) and source.how == "list":
+            count = len(source.values)
+            if count not in (meta.elements, meta.span, self.storage):
+                raise Defect(f"expected {meta.elements} values, one for each element; found {count}", ".source.values")
 
     @property
     def whole(self) -> TensorMeta:
@@ -108,12 +136,22 @@ def with_ones(item: TensorInput) -> TensorInput:
 class ScalarInput:
     """A number, string or None. `symbol` is the expression of a symbolic number."""
 
-    name: str
+    name: fields.Identifier
     value: int | float | bool | str | None
-    symbol: str | None = None
+    symbol: fields.Symbolic | None = None
 
 
 Input = TensorInput | ScalarInput
+
+
+def check_inputs(graph: Graph, inputs: Sequence[Input]) -> None:
+    """Raise ValueError unless the graph's placeholders and the inputs agree, and bases of views are tensors."""
+    if [node.name for node in graph.placeholders] != [item.name for item in inputs]:
+        raise ValueError("the graph's placeholders and the inputs do not agree")
+    numbers = {item.name for item in inputs if isinstance(item, ScalarInput)}
+    for position, item in enumerate(inputs):
+        if isinstance(item, TensorInput) and isinstance(item.source, Stored) and item.source.base in numbers:
+            raise Defect(f"{shown(item.source.base)} is no tensor", f".inputs[{position}].source.base")
 
 
 def drawn_storages(inputs: Iterable[Input]) -> dict[str, list[TensorInput]]:

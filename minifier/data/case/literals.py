@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from minifier.data.case.graph import Ref
+from minifier.data.case.graph import Ref, leaves
 from minifier.data.case.values import Constant, Imported, Size, SourceExpression
 
 SCRIPT = "__main__"  # the module of a running script
@@ -58,20 +58,12 @@ def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
 
 def objects_made(value: Any) -> list[SourceExpression]:
     """Return the source expressions inside a value."""
-    if isinstance(value, SourceExpression):
-        return [value]
-    if isinstance(value, dict):
-        value = [*value, *value.values()]
-    return [e for item in value for e in objects_made(item)] if isinstance(value, (list, tuple, set)) else []
+    return [leaf for leaf in leaves(value) if isinstance(leaf, SourceExpression)]
 
 
 def imported_paths(value: Any) -> list[str]:
     """Return the paths of the functions, classes and enum members in a value that a script must import."""
-    if isinstance(value, Imported):
-        return [value.path]
-    if isinstance(value, dict):
-        value = [*value, *value.values()]
-    return [path for item in value for path in imported_paths(item)] if isinstance(value, (list, tuple, set)) else []
+    return [leaf.path for leaf in leaves(value) if isinstance(leaf, Imported)]
 
 
 def imports_of(value: Any) -> list[str]:

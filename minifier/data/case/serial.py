@@ -1,7 +1,7 @@
 """Plain data to JSON and back: `pack` for our dataclasses, `pack_arg` with tags for arguments of the graph.
 
-Both go through the fields of a dataclass by their types. `unpack` checks each value against the schema as it is read,
-and a defect names its place.
+Both go through the fields of a dataclass by their types. `unpack` asks the check of a field's type
+(minifier.data.fields) and then the method `check` of the dataclass, if it has one; a defect names its place.
 """
 
 from __future__ import annotations
@@ -12,21 +12,18 @@ import json
 import math
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, NewType
+from typing import Annotated, Any
 
 from minifier.data.case.graph import Ref
-from minifier.data.case.schema import FIELDS, RELATIONS
-from minifier.data.case.texts import shown
-from minifier.data.case.value_checks import Check, anything, at, number, within
 from minifier.data.case.values import Constant, Imported, Size, SourceExpression
+from minifier.data.fields import Check, number, shown, within
 from minifier.errors import CannotSave
 
 Json = Any
 Decoder = Callable[[Json], Any]
-Argument = NewType("Argument", object)  # of a node: written with tags
 
 MAX_DEPTH = 100  # levels of JSON; an argument of a graph has few, each graph in a graph adds four
 _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
@@ -50,7 +47,7 @@ def pack(value: Any) -> Json:
         return value
     kind: Any = type(value)
     packed = {"is": kind.__name__}
-    for name, (_, _, default) in _fields(kind).items():
+    for name, (_, default) in _fields(kind).items():
         content = getattr(value, name)
         if type(content) is not type(default) or content != default:
             packed[name] = pack_arg(content) if name in _TAGGED_FIELDS else pack(content)
@@ -58,7 +55,7 @@ def pack(value: Any) -> Json:
 
 
 def unpack(kind: Any, value: Json) -> Any:
-    """Return the value of this type that `pack` encoded, checked against the schema.
+    """Return the value of this type that `pack` encoded.
 
     Raises ValueError, with the place of the defect inside the value.
     """
@@ -122,38 +119,54 @@ def _member(kind: type[Enum], value: Json) -> Enum:
 # Lists and objects. The first defect ends the reading: a damaged file may have millions.
 
 
+def at(key: object, read: Decoder, value: Any) -> Any:
+    """Return what `read` makes of the item at this key or position; its defect has the place."""
+    try:
+        return read(value)
+    except ValueError as error:
+        raise within(f"[{shown(key)}]", error) from None
+
+
 def _of(kind: type, value: Json) -> Any:
-    if type(value) is not kind:
+    if not isinstance(value, (list, tuple) if kind is list else kind):  # a tuple was read with tags
         raise ValueError(f"expected {'a list' if kind is list else 'an object'}, found {type(value).__name__}")
     return value
 
 
-def _tuple(kinds: Sequence[Any], value: Json) -> tuple[Any, ...]:
-    if len(_of(list, value)) != len(kinds):
-        raise ValueError(f"expected {len(kinds)} items, found {len(value)}")
-    return tuple(at(i, _decoder(kind), item) for i, (kind, item) in enumerate(zip(kinds, value, strict=True)))
+def _items(decoders: Sequence[Decoder] | Decoder, value: Json) -> tuple[Any, ...]:
+    """Return the items, each read by its own decoder, or all by one."""
+    each = [decoders] * len(_of(list, value)) if callable(decoders) else decoders
+    if len(_of(list, value)) != len(each):
+        raise ValueError(f"expected {len(each)} items, found {len(value)}")
+    return tuple(at(i, decode, item) for i, (decode, item) in enumerate(zip(each, value, strict=True)))
+
+
+def _pairs(of_key: Decoder, of_value: Decoder, value: Json) -> dict[Any, Any]:
+    return {at(key, of_key, key): at(key, of_value, item) for key, item in _of(dict, value).items()}
+
+
+def _checked(decode: Decoder, check: Check, value: Json) -> Any:
+    result = decode(value)
+    check(result)
+    return result
 
 
 @functools.cache
 def _decoder(kind: Any) -> Decoder:
     """Return the function that decodes values of this type."""
     origin, kinds = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Argument:
-        return unpack_arg
-    if origin is tuple and kinds[-1] is Ellipsis:
-        decode = _decoder(kinds[0])
-        return lambda value: tuple(at(i, decode, item) for i, item in enumerate(_of(list, value)))
+    if origin is Annotated:
+        return functools.partial(_checked, _decoder(kinds[0]), kinds[1])
     if origin is tuple:
-        return functools.partial(_tuple, kinds)
+        return functools.partial(_items, _decoder(kinds[0]) if kinds[-1] is Ellipsis else [*map(_decoder, kinds)])
     if origin is dict:
-        decode = _decoder(kinds[1])
-        return lambda value: {key: at(key, decode, item) for key, item in _of(dict, value).items()}
+        return functools.partial(_pairs, *map(_decoder, kinds))
     if origin in (typing.Union, types.UnionType):
         return _decoder_of_union(kinds)
     if dataclasses.is_dataclass(kind):
-        return functools.partial(_dataclass, kind)
+        return lambda value: unpack_fields(kind, value)
     if kind is Any:
-        return lambda value: _non_finite(value["float"]) if _is_tagged_float(value) else value
+        return lambda value: value
     return functools.partial(_member, kind) if issubclass(kind, Enum) else functools.partial(_scalar, (kind,))
 
 
@@ -181,37 +194,40 @@ def _decoder_of_union(kinds: tuple[Any, ...]) -> Decoder:
 
 
 @functools.cache
-def _fields(kind: Any) -> dict[str, tuple[Decoder, Check, Any]]:
-    """Map the name of each field to its decoder, its check in the schema, and the function that returns its default."""
-    hints, checks = typing.get_type_hints(kind), FIELDS.get(kind, {})
+def _fields(kind: Any) -> dict[str, tuple[Decoder, Any]]:
+    """Map the name of each field to its decoder and its default."""
+    hints = typing.get_type_hints(kind, include_extras=True)
     return {
         f.name: (
-            _decoder(Argument if f.name in _TAGGED_FIELDS else hints[f.name]),
-            checks.get(f.name, anything),
+            _tagged(_decoder(hints[f.name])) if f.name in _TAGGED_FIELDS else _decoder(hints[f.name]),
             f.default if f.default_factory is dataclasses.MISSING else f.default_factory(),
         )
         for f in dataclasses.fields(kind)
     }
 
 
-def _dataclass(kind: Any, value: Json) -> Any:
+def _tagged(decode: Decoder) -> Decoder:
+    return lambda value: decode(unpack_arg(value))
+
+
+def unpack_fields(kind: Any, value: Json, **known: Any) -> Any:
+    """Return the dataclass whose fields `pack` encoded, apart from the `known` ones. Raises ValueError as `unpack`."""
     fields, content = _fields(kind), {"is": kind.__name__, **_of(dict, value)}
     if content.pop("is") != kind.__name__:
         raise ValueError(f"expected {kind.__name__}, found {shown(value['is'])}")
     for name, item in content.items():
-        if name not in fields:
+        if name not in fields or name in known:
             raise ValueError(f"{kind.__name__} has no field {shown(name)}")
-        decode, check, _ = fields[name]
         try:
-            content[name] = decode(item)
-            check(content[name])
+            content[name] = fields[name][0](item)
         except ValueError as error:
             raise within(f".{name}", error) from None
-    for name, (_, _, default) in fields.items():
-        if default is dataclasses.MISSING and name not in content:
+    for name, (_, default) in fields.items():
+        if default is dataclasses.MISSING and name not in content and name not in known:
             raise ValueError(f"{name!r} is missing")
-    result = kind(**content)
-    RELATIONS.get(kind, anything)(result)
+    result = kind(**content, **known)
+    if hasattr(result, "check"):
+        result.check()
     return result
 
 
@@ -224,33 +240,18 @@ def pack_arg(value: Any) -> Json:
         return value
     if isinstance(value, float):
         return _pack_float(value)
-    if isinstance(value, complex):
-        return {"complex": [pack_arg(value.real), pack_arg(value.imag)]}
-    if isinstance(value, Ref):
-        return {"node": value.name}
+    if isinstance(value, list):
+        return _packed(value)
     if isinstance(value, Constant):
         return {value.kind: value.name}
-    if isinstance(value, Imported):
-        return {"object": value.path}
-    if isinstance(value, SourceExpression):
-        return {"made": [value.expression, list(value.imports), list(value.names)]}
-    if isinstance(value, Size):
-        return {"size": [pack_arg(item) for item in value.items]}
-    if isinstance(value, tuple):
-        return {"tuple": [pack_arg(item) for item in value]}
-    if isinstance(value, list):
-        return [pack_arg(item) for item in value]
-    if isinstance(value, (set, frozenset)):
-        return {"set": sorted((pack_arg(item) for item in value), key=repr)}
-    if isinstance(value, dict):
-        return {"dict": [[pack_arg(key), pack_arg(item)] for key, item in value.items()]}
-    if isinstance(value, slice):
-        return {"slice": [pack_arg(value.start), pack_arg(value.stop), pack_arg(value.step)]}
-    if isinstance(value, range):
-        return {"range": [value.start, value.stop, value.step]}
-    if value is Ellipsis:
-        return {"ellipsis": True}
+    for tag, (kinds, write, _) in _FORMS.items():
+        if isinstance(value, kinds):
+            return {tag: write(value)}
     raise CannotSave(f"a value of type {type(value).__module__}.{type(value).__qualname__}")
+
+
+def _packed(values: Iterable[Any]) -> Json:
+    return [pack_arg(value) for value in values]
 
 
 def unpack_arg(value: Json) -> Any:
@@ -261,16 +262,21 @@ def unpack_arg(value: Json) -> Any:
         number(value)
         return value
     if isinstance(value, list):
-        return list(_items(value))
+        return list(_arguments(value))
     if len(value) != 1:
         raise ValueError(f"expected one tag, found {shown(sorted(value))}")
     ((tag, content),) = value.items()
-    if tag not in _TAGS:
+    if tag == "float":
+        return _non_finite(content)
+    if tag in _CONSTANTS:
+        return unpack(Constant, {"kind": tag, "name": content})
+    if tag not in _FORMS:
         raise ValueError(f"unknown tag {shown(tag)}")
-    return _TAGS[tag](content)
+    return _FORMS[tag][2](content)
 
 
-_items = functools.partial(unpack, tuple[Argument, ...])
+def _arguments(value: Json) -> tuple[Any, ...]:
+    return _items(unpack_arg, value)
 
 
 def _hashable(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -282,7 +288,7 @@ def _hashable(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _dictionary(pairs: Json) -> dict[Any, Any]:
-    rows = unpack(tuple[tuple[Argument, Argument], ...], pairs)
+    rows = _items(functools.partial(_items, [unpack_arg, unpack_arg]), pairs)
     return dict(zip(_hashable(tuple(key for key, _ in rows)), (value for _, value in rows), strict=True))
 
 
@@ -291,22 +297,34 @@ def _source_expression(parts: Json) -> Any:
     return unpack(SourceExpression, {"expression": expression, "imports": list(imports), "names": list(names)})
 
 
-def _constant(kind: str, name: Json) -> Any:
-    return unpack(Constant, {"kind": kind, "name": name})
-
-
-_TAGS: dict[str, Callable[[Json], Any]] = {
-    "float": _non_finite,
-    "complex": lambda parts: complex(*unpack(tuple[float, float], parts)),
-    "node": lambda name: unpack(Ref, {"name": name}),
-    "object": lambda path: unpack(Imported, {"path": path}),
-    "made": _source_expression,
-    "size": lambda items: Size(_items(items)),
-    "tuple": _items,
-    "set": lambda items: set(_hashable(_items(items))),
-    "dict": _dictionary,
-    "slice": lambda parts: slice(*unpack(tuple[Argument, Argument, Argument], parts)),
-    "range": lambda parts: range(*unpack(tuple[int, int, int], parts)),
-    "ellipsis": lambda _: Ellipsis,
-    **{kind: functools.partial(_constant, kind) for kind in ("dtype", "device", "layout", "memory_format")},
+_CONSTANTS = ("dtype", "device", "layout", "memory_format")
+# By tag: the classes of the value, how it is written behind the tag, and read.
+_FORMS: dict[str, tuple[Any, Callable[[Any], Json], Decoder]] = {
+    "complex": (
+        complex,
+        lambda value: _packed((value.real, value.imag)),
+        lambda parts: complex(*unpack(tuple[float, float], parts)),
+    ),
+    "node": (Ref, lambda ref: ref.name, lambda name: unpack(Ref, {"name": name})),
+    "object": (Imported, lambda value: value.path, lambda path: unpack(Imported, {"path": path})),
+    "made": (SourceExpression, lambda made: [made.expression, [*made.imports], [*made.names]], _source_expression),
+    "size": (Size, lambda size: _packed(size.items), lambda items: Size(_arguments(items))),
+    "tuple": (tuple, _packed, _arguments),
+    "set": (
+        (set, frozenset),
+        lambda values: sorted(_packed(values), key=repr),
+        lambda items: set(_hashable(_arguments(items))),
+    ),
+    "dict": (dict, lambda value: [_packed(pair) for pair in value.items()], _dictionary),
+    "slice": (
+        slice,
+        lambda value: _packed((value.start, value.stop, value.step)),
+        lambda parts: slice(*_items([unpack_arg] * 3, parts)),
+    ),
+    "range": (
+        range,
+        lambda value: [value.start, value.stop, value.step],
+        lambda parts: range(*unpack(tuple[int, int, int], parts)),
+    ),
+    "ellipsis": (type(...), lambda _: True, lambda _: ...),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import math
 import os
@@ -20,16 +19,13 @@ from safetensors import SafetensorError, safe_open
 from minifier.data.case.case import Case
 from minifier.data.case.files import MARK, checked_file, is_made_here, marked, read_text
 from minifier.data.case.graph import Graph, Module, Node, tensor_keys
-from minifier.data.case.inputs import Adapted, Input, Recorded, Stored, TensorInput
-from minifier.data.case.schema import CASE_FIELDS, fits, size
-from minifier.data.case.serial import Json, pack, parsed, unpack
-from minifier.data.case.texts import dtype, item_bytes, shown
-from minifier.data.case.value_checks import Defect, anything, within
+from minifier.data.case.inputs import Adapted, Input, Recorded, Stored, TensorInput, check_inputs
+from minifier.data.case.serial import Json, pack, parsed, unpack, unpack_fields
 from minifier.data.case.values import TensorMeta, is_permuted
+from minifier.data.fields import Defect, Dtype, Natural, item_bytes, shown, within
 from minifier.errors import CannotSave, UsageError
 
 VERSION = 2  # of the files of a Case
-_REQUIRED = ("inputs", "backend", "failure", "state", "script")  # fields that every case.json has
 CASE, GRAPH = "case.json", "graph.json"
 ARTIFACTS = "artifacts"  # what the compiler made of the minimal Case
 ATTEMPTS = "attempts"  # scripts of the graph that did not show the failure, if none did
@@ -146,13 +142,6 @@ def _read(path: Path) -> str:
         raise UsageError(f"{path} is damaged: it is not UTF-8 text. Capture the Case again.") from None
 
 
-@functools.cache
-def _fields() -> dict[str, Any]:
-    """Return the names and types of case.json's fields."""
-    hints = typing.get_type_hints(Case)
-    return {f.name: hints[f.name] for f in dataclasses.fields(Case) if f.name not in ("graph", "tensors")}
-
-
 def load(folder: Path) -> Case:
     """Return the Case in `folder`. Raises UsageError, naming file and place, if a file is missing or damaged.
 
@@ -165,8 +154,9 @@ def load(folder: Path) -> Case:
         sections, tensors = _sections(parsed(_read(path)), folder)
         path = folder / GRAPH
         graph = graph_from_text(_read(path))
-        fits(graph, sections["inputs"])
-        case = Case(graph=graph, tensors=tensors, **sections)
+        path = folder / CASE
+        case: Case = unpack_fields(Case, sections, graph=graph, tensors=tensors)
+        check_inputs(graph, case.inputs)
         check_tensors(case)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is damaged: {error}. Capture the Case again.") from None
@@ -174,7 +164,7 @@ def load(folder: Path) -> Case:
 
 
 def _sections(data: Any, folder: Path) -> tuple[dict[str, Any], Path | None]:
-    """Return the fields of case.json, and the path of the tensor file if there is one."""
+    """Return the Case's other fields as JSON, and the path of the tensor file if there is one."""
     if not isinstance(data, dict) or type(data.get("version")) is not int:
         raise ValueError(f"expected version {VERSION}")
     if data["version"] != VERSION:
@@ -182,23 +172,10 @@ def _sections(data: Any, folder: Path) -> tuple[dict[str, Any], Path | None]:
             f"{folder / CASE} has the format {data['version']}, and this minify reads the format {VERSION}.\n"
             "Capture the Case again, or use the release of minify that wrote it."
         )
-    for name in (*_REQUIRED, "tensors"):
-        if name not in data:
-            raise ValueError(f"{name!r} is missing")
-    if data["tensors"] not in (None, TENSORS):
+    if data.get("tensors") not in (None, TENSORS):
         raise Defect(f"expected null or {TENSORS}, found {shown(data['tensors'])}", "tensors")
-    sections = {}
-    for name, content in data.items():
-        if name in ("version", "tensors", MARK):
-            continue
-        if name not in _fields():
-            raise ValueError(f"a Case has no field {shown(name)}")
-        try:
-            sections[name] = unpack(_fields()[name], content)
-            CASE_FIELDS.get(name, anything)(sections[name])
-        except ValueError as error:
-            raise within(f".{name}", error) from None
-    return sections, folder / TENSORS if data["tensors"] else None
+    tensors = folder / TENSORS if data.get("tensors") else None
+    return {name: value for name, value in data.items() if name not in ("version", "tensors", MARK)}, tensors
 
 
 TENSORS = "tensors.safetensors"
@@ -287,13 +264,8 @@ def _check_format(key: str, text: str) -> None:
         found = json.loads(text)
         if not isinstance(found, list) or len(found) not in (2, 3):
             raise ValueError("expected a dtype, a shape and a stride")
-        name, shape, *strides = found
-        dtype(name)
-        for sizes in (shape, *filter(None, strides)):
-            if not all(type(item) is int for item in sizes):
-                raise ValueError("expected integers")
-            for item in sizes:
-                size(item)
+        unpack(Dtype, found[0])
+        shape, *strides = (unpack(tuple[Natural, ...], sizes or []) for sizes in found[1:])
         if strides and strides[0] and (len(strides[0]) != len(shape) or not is_permuted(shape, strides[0])):
             raise ValueError("the strides leave gaps, or overlap")
     except (ValueError, TypeError, RecursionError) as error:

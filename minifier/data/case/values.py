@@ -6,6 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from minifier.data import fields
+from minifier.data.fields import MAX_SIZE, Defect, device, identifier, item_bytes
+
+MAX_BYTES = 2**47  # of a tensor's memory: what a process can address on x86-64 and on arm64
+
 
 @dataclass(frozen=True, slots=True)
 class TensorMeta:
@@ -13,14 +18,29 @@ class TensorMeta:
 
     Views share a `storage` number, unique within a graph. `symbols` has an expression per symbolic size, else None."""
 
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    dtype: str
-    device: str = "cpu"
+    shape: tuple[fields.Natural, ...]
+    stride: tuple[fields.Natural, ...]
+    dtype: fields.Dtype
+    device: fields.Device = "cpu"
     requires_grad: bool = False
-    storage: int | None = None
-    offset: int = 0
-    symbols: tuple[str | None, ...] = ()
+    storage: fields.Natural | None = None
+    offset: fields.Natural = 0
+    symbols: tuple[fields.Symbolic | None, ...] = ()
+
+    def check(self) -> None:
+        """Raise ValueError unless the sizes fit together, and into memory."""
+        for items, place in ((self.stride, ".stride"), (self.symbols or self.shape, ".symbols")):
+            if len(items) != len(self.shape):
+                raise Defect(f"expected {len(self.shape)}, as many as sizes; found {len(items)}", place)
+        if max(self.elements, self.offset + self.span) > MAX_SIZE:
+            raise Defect("the tensor has more than 2**63 elements", ".shape")
+        if self.device != "meta" and self.memory > MAX_BYTES:
+            raise Defect("the tensor takes more than 2**47 bytes, which no process can address", ".shape")
+
+    @property
+    def memory(self) -> int:
+        """Bytes from the start of the tensor's storage to its last element."""
+        return (self.offset + self.span) * item_bytes(self.dtype)
 
     @property
     def elements(self) -> int:
@@ -95,14 +115,14 @@ class Scalar:
     """A Python number or string. If symbolic, `symbol` is its expression and `value` its hint."""
 
     value: int | float | bool | str | None
-    symbol: str | None = None
+    symbol: fields.Symbolic | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
     """A symbolic size: its value in the captured call (None if unbacked), and Dynamo's bounds (None: unbounded)."""
 
-    name: str
+    name: fields.Identifier
     hint: int | float | None
     low: int | None = None
     high: int | None = None
@@ -119,7 +139,7 @@ class Sequence_:
 class Opaque:
     """A value that cannot cross a cut: a context, a script object, None."""
 
-    type: str
+    type: fields.Line
 
 
 Value = TensorMeta | Scalar | Sequence_ | Opaque
@@ -132,21 +152,25 @@ class Constant:
     kind: str
     name: str
 
+    def check(self) -> None:
+        """Raise ValueError for a name that torch cannot have."""
+        (device if self.kind == "device" else identifier)(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:
     """A function, class or enum member by its import path, `module:qualname`."""
 
-    path: str
+    path: fields.ImportPath
 
 
 @dataclass(frozen=True, slots=True)
 class SourceExpression:
     """An object as an expression, with the imports and the script's own names that the expression needs."""
 
-    expression: str
-    imports: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
+    expression: fields.Expression
+    imports: tuple[fields.ImportLine, ...] = ()
+    names: tuple[fields.Identifier, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

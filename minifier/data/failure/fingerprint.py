@@ -22,6 +22,7 @@ from minifier.data.failure.frames import (
 from minifier.data.failure.kinds import Aspect, Difference, Kind, Stage, with_names
 from minifier.data.failure.normalise import STACK, headline, normalise, share_words, words
 from minifier.data.failure.observed import quotes
+from minifier.data.fields import Line, Text
 from minifier.data.torch_names import BACKEND_FAILED
 
 _MAX_FRAMES = 3
@@ -95,18 +96,18 @@ class Fingerprint:
 
     stage: Stage
     kind: Kind
-    types: tuple[str, ...] = ()
+    types: tuple[Line, ...] = ()
     raising: Frame | None = None
     site: Frame | None = None
-    message: str = ""
-    names: tuple[str, ...] = ()
-    ops: tuple[str, ...] = ()
-    native: str = ""
+    message: Text = ""
+    names: tuple[Text, ...] = ()
+    ops: tuple[Text, ...] = ()
+    native: Text = ""
     forms: tuple[Fingerprint, ...] = ()
-    aspects: tuple[str, ...] = ()
+    aspects: tuple[Line, ...] = ()
     any_message: bool = False
-    traced: str = ""
-    graph_break: str = ""
+    traced: Text = ""
+    graph_break: Text = ""
     at_traced: bool = False
 
     @property
@@ -139,12 +140,12 @@ class Failure:
     """
 
     fingerprint: Fingerprint
-    type: str
-    message: str
-    traceback: str = field(default="", repr=False)
-    hints: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
+    type: Line
+    message: Text
+    traceback: Text = field(default="", repr=False)
+    hints: tuple[tuple[Text, ...], ...] = field(default=(), repr=False)
     differences: tuple[Difference, ...] = field(default=(), repr=False)
-    written: str = field(default="", repr=False)
+    written: Text = field(default="", repr=False)
 
     def __str__(self) -> str:
         return self.sentence

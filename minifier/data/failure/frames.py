@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minifier.data.fields import Line
 from minifier.data.torch_names import BACKENDS_OF_TORCH, CALLERS_OF_BACKENDS, FUNCTORCH
 
 Link = dict[str, Any]
@@ -29,8 +30,8 @@ _CALLERS = ("minifier.", *CALLERS_OF_BACKENDS)
 class Frame:
     """A function on the stack of an exception, without the line number, which varies."""
 
-    module: str
-    function: str
+    module: Line
+    function: Line
 
 
 def is_owned(module: str) -> bool:

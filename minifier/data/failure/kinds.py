@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from minifier.data.fields import Line, NotNegative, Source, Text
+
 
 class Stage(str, Enum):
     """The step of torch.compile that fails."""
@@ -103,14 +105,14 @@ class Difference:
     """
 
     aspect: Aspect
-    where: str
-    sentence: str
+    where: Line
+    sentence: Text
     error: float | None = None
     eager_error: float | None = None
     noise: float | None = None
     elements: tuple[ElementPair, ...] = ()
     has_nan: bool = False
-    exception: str = ""
+    exception: Text = ""
 
     def named(self, names: Mapping[str, str]) -> Difference:
         """Return the difference with these names in the place of placeholders' names."""
@@ -132,8 +134,8 @@ class Tolerance:
     strict: large differences count even if eager itself varies as much.
     """
 
-    rtol: float | None = None
-    atol: float | None = None
+    rtol: NotNegative | None = None
+    atol: NotNegative | None = None
     ignored: tuple[Aspect, ...] = ()
-    predicate: str = ""
+    predicate: Source = ""
     strict: bool = False

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from minifier.data.case.files import read_lines
 from minifier.data.case.run_folder import RunFolder
-from minifier.data.case.schema import MAX_SECONDS, MAX_SIZE
 from minifier.data.case.serial import parsed, unpack
-from minifier.data.case.value_checks import between
+from minifier.data.fields import MAX_SECONDS, MAX_SIZE, between
 
 _MAX_OPS = 10**7  # of a graph, and lines of a script; a journal that counts more is not ours
 

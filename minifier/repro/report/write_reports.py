@@ -42,8 +42,7 @@ from minifier.data.case.store import (
     write_atomically,
     written_whole,
 )
-from minifier.data.case.texts import regex, statements
-from minifier.data.case.value_checks import within
+from minifier.data.fields import regex, source, within
 from minifier.errors import UsageError
 from minifier.process.distributions import github_repository, installed
 from minifier.repro.emit.files_beside import contents_beside, files_beside
@@ -314,7 +313,7 @@ def _repro(out: Path, data: dict[str, Any] | None) -> Repro | None:
     template = Template(data["template"]) if data["template"] else None
     text = read_text(out / "repro.py")
     try:
-        statements(text, MAX_DEPTH)
+        source(text, max_depth=MAX_DEPTH)
     except ValueError as error:
         raise UsageError(f"{out / 'repro.py'} is damaged: {error}") from None
     names = unpack(dict[str, str], data.get("names", {}))
