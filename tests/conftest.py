@@ -153,8 +153,8 @@ def _leave_torch_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _torch_config() -> dict[tuple[str, str], Any]:
     """Every value of torch's configuration, none as long as nothing has imported what reads it."""
-    private = sys.modules.get("minifier.torch_side.torch_private")
-    return private.config_values() if private else {}
+    modes = sys.modules.get("minifier.torch_side.torch_private.modes")
+    return modes.config_values() if modes else {}
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,11 @@ from hidden_attributes import hide
 from layers import sampled
 
 from minifier.data import losses
-from minifier.torch_side import interfaces, torch_private
+from minifier.torch_side import interfaces
 from minifier.torch_side.interfaces import TORCH, Interface, InterfaceState
+from minifier.torch_side.torch_private import dynamo, graphs, registrations
+from minifier.torch_side.torch_private.declared import INTERFACES
 
-DECLARED = [i for i in interfaces.interfaces() if i.places[0].startswith("torch")]
 # Interfaces that came with a later release than the oldest supported one: until then, what they give is lost.
 SINCE = {
     "torch.utils._python_dispatch:TorchDispatchMode.supports_higher_order_operators": (2, 9),
@@ -23,7 +24,7 @@ SINCE = {
 LOST = {place for place, release in SINCE.items() if release > TORCH}
 
 
-@pytest.mark.parametrize("interface", DECLARED, ids=lambda interface: interface.places[0])
+@pytest.mark.parametrize("interface", INTERFACES, ids=lambda interface: interface.places[0])
 def test_this_torch_has_the_interface(interface):
     state = InterfaceState.MISSING if interface.places[0] in LOST else InterfaceState.WORKS
     assert interface.state(load=True) is state and interface.place in interface.places
@@ -198,20 +199,20 @@ def train():
 
 
 def observe_calls():
-    torch_private.observe_backend_calls(lambda compiler, gm, inputs, call: call())
+    dynamo.observe_backend_calls(lambda compiler, gm, inputs, call: call())
 
 
 def observe_traces():
-    torch_private.observe_tracing(lambda compiler, find: None)
+    dynamo.observe_tracing(lambda compiler, find: None)
 
 
 def test_a_later_run_in_a_process_tells_of_a_missing_function_as_well(forked):
     def work():
         place, find = "torch.library:Library.define", interfaces._find
-        torch_private.note_registrations()
+        registrations.note_registrations()
         interfaces._find = lambda p, *, load: interfaces._ABSENT if p == place else find(p, load=load)
         with losses.losses_of_a_run():
-            torch_private.note_registrations()
+            registrations.note_registrations()
             return place, losses.losses()
 
     place, lost = forked(work)
@@ -227,14 +228,14 @@ def read_symbols():
         lambda x: x + 1, dynamic=True, backend=lambda gm, _: seen.extend(gm.graph.find_nodes(op="placeholder")) or gm
     )(torch.ones(3))
     examples = [node.meta["example_value"] for node in seen]
-    ((name, hint, *bounds),) = torch_private.symbols_of(examples)
+    ((name, hint, *bounds),) = graphs.symbols_of(examples)
     assert name.startswith("s") and (hint == 3 or bounds[0] == 2)
 
 
 def make_symbols():
-    sizes = torch_private.SymbolicSizes()
+    sizes = graphs.SymbolicSizes()
     size = sizes.size("s7", 3, duck=True)
-    assert isinstance(size, torch.SymInt) and torch_private.as_hint(size) == 3
+    assert isinstance(size, torch.SymInt) and graphs.as_hint(size) == 3
 
 
 ATTRIBUTES = [

@@ -13,8 +13,8 @@ import torch
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
 
-from minifier.torch_side import torch_private as private
 from minifier.torch_side.interfaces import TORCH
+from minifier.torch_side.torch_private import autograd, dynamo, graphs, inductor, modes
 
 X = torch.ones(2, 3)
 
@@ -75,10 +75,8 @@ def test_dynamos_own_protocol_is_no_failure():
 
     stop = torch.utils.checkpoint._StopRecomputationError
     for kind in (exc.RestartAnalysis, exc.SkipFrame, exc.Unsupported, stop, KeyboardInterrupt):
-        assert not private.is_failure(kind.__new__(kind))
-    assert private.is_failure(RuntimeError()) and private.is_failure(
-        exc.BackendCompilerFailed(passing, KeyError(), None)
-    )
+        assert not dynamo.is_failure(kind.__new__(kind))
+    assert dynamo.is_failure(RuntimeError()) and dynamo.is_failure(exc.BackendCompilerFailed(passing, KeyError(), None))
 
 
 def test_what_dynamo_calls_of_a_module_whose_code_is_not_written_yet():
@@ -87,45 +85,45 @@ def test_what_dynamo_calls_of_a_module_whose_code_is_not_written_yet():
     with _use_lazy_graph_module(True):
         lazy = _make_graph_module(torch.nn.Module(), graph)
     method = lazy.forward
-    assert method.__name__ == "_lazy_forward" and private.as_dynamo_takes(method).__name__ == "forward"
-    assert torch.equal(private.as_dynamo_takes(method)(X)[0], torch.sin(X))
-    assert private.as_dynamo_takes(torch.sin) is torch.sin
+    assert method.__name__ == "_lazy_forward" and dynamo.as_dynamo_takes(method).__name__ == "forward"
+    assert torch.equal(dynamo.as_dynamo_takes(method)(X)[0], torch.sin(X))
+    assert dynamo.as_dynamo_takes(torch.sin) is torch.sin
 
 
 def test_what_was_asked_for_is_read_off_dynamos_wrappers():
     from torch._dynamo.backends.distributed import DDPOptimizer
 
     def told(compiler_fn):
-        found = private.asked_backend(compiler_fn)
+        found = dynamo.asked_backend(compiler_fn)
         return found.name, found.function is passing, found.mode, found.options, found.dynamic
 
     inner = torch._TorchCompileWrapper(passing, None, {"a": 1}, None)
     split = DDPOptimizer(bucket_bytes_cap=2**30, backend_compile_fn=inner).compile_fn
     assert told(split) == ("passing", True, None, {"a": 1}, None)
     inductor = torch._TorchCompileInductorWrapper
-    end = private.observe_backend_calls(lambda compiler_fn, gm, inputs, call: call())
+    end = dynamo.observe_backend_calls(lambda compiler_fn, gm, inputs, call: call())
     assert told(inductor("max-autotune", None, None)) == ("inductor", False, "max-autotune", None, None)
     assert told(inductor(None, {"max_fusion_size": 3}, True)) == ("inductor", False, None, {"max_fusion_size": 3}, True)
     end()
 
 
 def test_a_fake_tensor_made_directly_is_one_of_the_modes():
-    mode = private.new_fake_mode()
-    made = private.fake_tensor(mode, (3, 2), (1, 3), torch.bfloat16, "cuda:0")
+    mode = graphs.new_fake_mode()
+    made = graphs.fake_tensor(mode, (3, 2), (1, 3), torch.bfloat16, "cuda:0")
     assert (made.shape, made.stride(), made.dtype, str(made.device)) == ((3, 2), (1, 3), torch.bfloat16, "cuda:0")
     assert made.fake_mode is mode and type(made) is type(mode.from_tensor(X))
     with pytest.raises(AssertionError):
-        private.fake_tensor(mode, (2, 3), (3, 1), torch.float32, "cpu") + X  # a real tensor is refused, as under Dynamo
+        graphs.fake_tensor(mode, (2, 3), (3, 1), torch.float32, "cpu") + X  # a real tensor is refused, as under Dynamo
 
 
 def test_nobody_asks_for_a_device_that_torch_was_built_for(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_is_compiled", lambda: True)
     monkeypatch.setattr(torch.cuda, "_device_count_nvml", lambda: -1)  # there is no NVML
     question = torch.cuda.is_available
-    with private.imports_refused_devices(), pytest.raises(ImportError):
+    with modes.imports_refused_devices(), pytest.raises(ImportError):
         torch.cuda.is_available()
     assert torch.cuda.is_available is question
-    with private.asking_nvml() as answers:
+    with modes.asking_nvml() as answers:
         assert not answers
 
 
@@ -133,11 +131,11 @@ def test_nvml_tells_which_devices_there_are(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_is_compiled", lambda: True)
     monkeypatch.setattr(torch.cuda, "_device_count_nvml", lambda: 2)
     monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", lambda: pytest.fail("the driver was asked"), raising=False)
-    with private.imports_refused_devices():
+    with modes.imports_refused_devices():
         assert torch.cuda.is_available() and torch.cuda.device_count() == 2
         with pytest.raises(ImportError):
             torch.cuda._lazy_init()
-    with private.asking_nvml() as answers:
+    with modes.asking_nvml() as answers:
         assert answers and torch.cuda.is_available()
     assert "PYTORCH_NVML_BASED_CUDA_CHECK" not in os.environ
 
@@ -145,9 +143,9 @@ def test_nvml_tells_which_devices_there_are(monkeypatch):
 def test_ops_of_fake_tensors_ask_for_no_device_where_they_must_not(monkeypatch):
     asked = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(asked.append(1)))
-    mode = private.new_fake_mode()
+    mode = graphs.new_fake_mode()
     fake = mode.from_tensor(torch.ones(2, requires_grad=True))
-    with private.asking_for_no_device(), mode:
+    with graphs.asking_for_no_device(), mode:
         assert fake.clone().grad_fn is not None and asked == []
     with mode:
         fake.clone()
@@ -161,10 +159,10 @@ def test_a_launch_keeps_no_arguments_that_the_tool_does_not_know(monkeypatch):
         def __call__(self, kernel_idx, constant_args_idx, grid, tma_descriptor_metadata, kwargs, launch_kwargs, **_):
             return launch_kwargs
 
-    monkeypatch.setattr(private.inductor, "LAUNCH", Launch())
-    kwargs = private.numbered_launch(object(), {}, [(1, 1, 1)])
-    assert Launch()(**kwargs) == {} and private.unknown_arguments(kwargs) == []
-    assert private.unknown_arguments({**kwargs, "launch_kwargs": {"num_ctas": 2}}) == ["launch_kwargs"]
+    monkeypatch.setattr(inductor, "LAUNCH", Launch())
+    kwargs = inductor.numbered_launch(object(), {}, [(1, 1, 1)])
+    assert Launch()(**kwargs) == {} and inductor.unknown_arguments(kwargs) == []
+    assert inductor.unknown_arguments({**kwargs, "launch_kwargs": {"num_ctas": 2}}) == ["launch_kwargs"]
 
 
 def seen_by_a_backend(function, *args):
@@ -201,14 +199,14 @@ def by_dynamo(backend, x):
 
 
 def by_us(backend, x):
-    mode = private.new_fake_mode()
+    mode = graphs.new_fake_mode()
     graph = torch.fx.Graph()
     node = graph.placeholder("l_x_")
     node.meta["example_value"] = mode.from_tensor(x, static_shapes=True)
     graph.output((graph.call_function(torch.sin, (node,)),))
-    module = private.complete_module(torch.fx.GraphModule(torch.nn.Module(), graph))
-    private.add_arguments(module, [x])
-    with private.as_dynamo_calls(mode, [x]):
+    module = graphs.complete_module(torch.fx.GraphModule(torch.nn.Module(), graph))
+    graphs.add_arguments(module, [x])
+    with graphs.as_dynamo_calls(mode, [x]):
         backend(module, [x])
 
 
@@ -220,11 +218,11 @@ def test_a_backend_sees_the_same_facts_as_when_dynamo_calls_it():
 
 def test_outputs_are_taken_by_their_positions():
     two = (torch.ones(1), torch.zeros(1))
-    assert private.outputs_dynamo_takes([*two, None], two) == two
-    (first,) = private.outputs_dynamo_takes(torch.tensor([[1.0], [2.0]]), two[:1])
+    assert dynamo.outputs_dynamo_takes([*two, None], two) == two
+    (first,) = dynamo.outputs_dynamo_takes(torch.tensor([[1.0], [2.0]]), two[:1])
     assert first.tolist() == [1.0], "of a tensor in the place of a tuple"
     with pytest.raises(IndexError):
-        private.outputs_dynamo_takes(two, (*two, None))
+        dynamo.outputs_dynamo_takes(two, (*two, None))
 
 
 def test_a_value_that_a_variable_forces_is_set_all_the_same(forked):
@@ -233,7 +231,7 @@ def test_a_value_that_a_variable_forces_is_set_all_the_same(forked):
         config._config["suppress_errors"].env_value_force = True
         config.suppress_errors = False
         before = config.suppress_errors
-        private.set_config("torch._dynamo.config", "suppress_errors", False)
+        modes.set_config("torch._dynamo.config", "suppress_errors", False)
         return before, config.suppress_errors
 
     assert forked(work) == (True, False)
@@ -244,18 +242,18 @@ class Quiet(TorchFunctionMode):
 
 
 def test_modes_come_off_while_a_backend_is_called_and_while_inputs_are_made():
-    def modes():
+    def state():
         return torch.is_inference_mode_enabled(), torch.is_grad_enabled(), torch.zeros(1).device.type
 
     with torch.device("meta"), Quiet():
-        assert (private.other_function_modes(), private.default_device()) == ([f"{__name__}.Quiet"], "meta")
+        assert (modes.other_function_modes(), modes.default_device()) == ([f"{__name__}.Quiet"], "meta")
     with torch.inference_mode(), torch.device("meta"):
-        with private.as_while_compiling():
-            assert modes() == (False, False, "cpu")
-        with private.without_modes():
-            assert modes() == (False, True, "cpu") and not torch.zeros(1).is_inference()
-        assert modes() == (True, False, "meta")
-    with private.as_while_compiling():
+        with modes.as_while_compiling():
+            assert state() == (False, False, "cpu")
+        with modes.without_modes():
+            assert state() == (False, True, "cpu") and not torch.zeros(1).is_inference()
+        assert state() == (True, False, "meta")
+    with modes.as_while_compiling():
         assert torch.is_grad_enabled()
 
 
@@ -270,17 +268,17 @@ def test_transforms_that_were_left_open_are_ended():
         raise ValueError("in the middle")
 
     for _ in range(2):  # a level that is left open cannot be opened again
-        with pytest.raises(ValueError, match="in the middle"), private.transforms_ended():
+        with pytest.raises(ValueError, match="in the middle"), autograd.transforms_ended():
             begun()
     assert torch._C._functorch.get_dynamic_layer_stack_depth() == 0 and torch._C._is_fwd_grad_enabled()
     assert torch._C._autograd._saved_tensors_hooks_get_disabled_error_message() is None
     with torch.autograd.forward_ad.dual_level():
-        with private.transforms_ended():
+        with autograd.transforms_ended():
             assert torch.vmap(torch.sin)(torch.zeros(2)).tolist() == [0.0, 0.0]
         dual = torch.autograd.forward_ad.make_dual(torch.ones(2), torch.ones(2))
         assert torch.autograd.forward_ad.unpack_dual(dual * 3).tangent.tolist() == [3.0, 3.0]
 
 
 def test_zeros_of_a_vanishing_derivative_take_no_memory():
-    zeros = private.zeros_without_memory([2, 3], torch.float64, "cpu")
+    zeros = autograd.zeros_without_memory([2, 3], torch.float64, "cpu")
     assert zeros._is_zerotensor() and zeros.shape == (2, 3) and zeros.dtype is torch.float64

@@ -24,7 +24,7 @@ from minifier.data.torch_names import INDUCTOR_MODULES, MACHINE_SETTINGS
 from minifier.process.child import Child, supervise
 from minifier.process.descriptors import StackFile, after_stack_file, stack_file
 from minifier.process.interrupts import uninterrupted
-from minifier.torch_side import torch_private as private
+from minifier.torch_side.torch_private import aot, dynamo, graphs, inductor, modes
 from minifier.torch_side.torch_private.modes import SignalStack
 
 pytestmark = pytest.mark.timeout(240)
@@ -57,7 +57,7 @@ def test_a_compiler_for_inference_is_seen_and_what_was_compiled_is_not_kept(tmp_
             runs.append(token)
             return call()
 
-        private.observe_aot_compilers(lambda: "token", on_compile, on_run)
+        aot.observe_aot_compilers(lambda: "token", on_compile, on_run)
         backend = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed)
         torch.compile(torch.tanh, backend=backend)(torch.ones(2))
         trained(backend)
@@ -83,7 +83,7 @@ def test_a_backward_that_is_in_the_cache_on_disk_is_compiled_all_the_same(tmp_pa
 
     def observed():
         parts, runs = [], []
-        private.observe_aot_compilers(
+        aot.observe_aot_compilers(
             lambda: "token",
             lambda token, part, gm, inputs, call: parts.append(part) or call(),
             lambda token, args, call: runs.append(token) or call(),
@@ -113,7 +113,7 @@ def test_which_forward_compiler_it_is_depends_on_gradients(grad, expected, forke
         small = torch.fx.GraphModule(torch.nn.Module(), graph)
 
         def call():
-            with torch.set_grad_enabled(grad), private.as_dynamo_calls(private.new_fake_mode()):
+            with torch.set_grad_enabled(grad), graphs.as_dynamo_calls(graphs.new_fake_mode()):
                 aot_autograd(bw_compiler=boxed, **kinds)(small, [torch.ones(2, requires_grad=True)])
 
         def use(part):
@@ -121,39 +121,39 @@ def test_which_forward_compiler_it_is_depends_on_gradients(grad, expected, forke
                 part(small, [])
             return str(caught.value)
 
-        return private.with_aot_compiler(call, "aot-forward", use)
+        return aot.with_aot_compiler(call, "aot-forward", use)
 
     assert forked(work) == expected
 
 
 def test_a_backend_without_compilers_is_told():
-    with pytest.raises(private.NoCompiler):
-        private.with_aot_compiler(lambda: None, "aot-backward", lambda part: part)
+    with pytest.raises(aot.NoCompiler):
+        aot.with_aot_compiler(lambda: None, "aot-backward", lambda part: part)
 
 
 def test_neither_grad_nor_autocast_is_on_around_a_backward_graph():
-    with torch.autocast("cpu", dtype=torch.bfloat16), private.as_aot_calls_backward():
+    with torch.autocast("cpu", dtype=torch.bfloat16), aot.as_aot_calls_backward():
         assert not torch.is_grad_enabled()
         assert torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype is torch.float32
 
 
 def test_the_two_calling_conventions():
-    assert private.call_compiled(make_boxed_func(lambda x, y: x + y), [1, 2]) == 3
-    assert private.call_compiled(lambda x, y: x + y, [1, 2]) == 3
+    assert aot.call_compiled(make_boxed_func(lambda x, y: x + y), [1, 2]) == 3
+    assert aot.call_compiled(lambda x, y: x + y, [1, 2]) == 3
 
 
 def test_a_backward_pass_can_keep_its_buffers():
     from torch._functorch import config
 
     before = config.donated_buffer
-    with private.without_donated_buffers():
+    with aot.without_donated_buffers():
         assert config.donated_buffer is False
     assert config.donated_buffer is before
 
 
 def test_inductor_compiles_in_this_process_and_from_no_cache(forked):
     def work():
-        private.tame_inductor()
+        inductor.tame_inductor()
         config = importlib.import_module("torch._inductor.config")
         caches = config.fx_graph_cache, config.fx_graph_remote_cache, torch._functorch.config.enable_autograd_cache
         return config.compile_threads, caches
@@ -168,14 +168,14 @@ def test_what_was_compiled_for_the_user_is_not_compiled_again(forked, tmp_path, 
 
     def compiled_in(folder):
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
-        private.tame_inductor()
+        inductor.tame_inductor()
         return float(torch.compile(lambda x: x.relu().exp())(torch.ones(64))[0])
 
     def linked():
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(users)
-        private.inductor_cache.cache_clear()
-        private.link_libraries(ours)
-        private.link_libraries(ours)  # nothing is lost where they are there already
+        inductor.inductor_cache.cache_clear()
+        inductor.link_libraries(ours)
+        inductor.link_libraries(ours)  # nothing is lost where they are there already
         return compiled_in(ours)
 
     assert forked(lambda: compiled_in(users), 200) == forked(linked, 200) == pytest.approx(2.71828, abs=1e-3)
@@ -186,15 +186,15 @@ def test_what_was_compiled_for_the_user_is_not_compiled_again(forked, tmp_path, 
 FIND_HEADERS = """
 import sys, tempfile
 from pathlib import Path
-from minifier.torch_side import torch_private as private
+from minifier.torch_side.torch_private import inductor
 
 ours, theirs = Path(sys.argv[1], "ours"), Path(sys.argv[1], "theirs")
 ours.mkdir(), theirs.mkdir()
 tempfile.tempdir = str(theirs)
-(private.inductor_folder() / "precompiled_headers").mkdir(parents=True)
+(inductor.inductor_folder() / "precompiled_headers").mkdir(parents=True)
 tempfile.tempdir = str(ours)
-private.link_headers()
-private.link_headers()
+inductor.link_headers()
+inductor.link_headers()
 from torch._inductor.codecache import _HEADER_DIR
 
 assert _HEADER_DIR.startswith(str(ours)), _HEADER_DIR
@@ -214,8 +214,8 @@ def test_what_is_imported_for_it_is_there():
     for name in INDUCTOR_MODULES:
         importlib.import_module(name)
     for module, key in MACHINE_SETTINGS:
-        assert private.has_config(module, key)
-    assert private.INDUCTOR in torch._dynamo.list_backends(None)
+        assert modes.has_config(module, key)
+    assert dynamo.INDUCTOR in torch._dynamo.list_backends(None)
 
 
 def compile_again_in_a_fork() -> None:
@@ -226,7 +226,7 @@ def compile_again_in_a_fork() -> None:
     torch._inductor.config.compile_threads = 2
     compiles(2)
     if (pid := os.fork()) == 0:
-        private.forget_threads()
+        inductor.forget_threads()
         compiles(3)
         os._exit(17)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
@@ -242,7 +242,7 @@ def test_a_fork_of_a_process_that_has_compiled_starts_threads_of_its_own(tmp_pat
 
 def test_the_function_that_compiles_a_graph_is_known():
     compile_fx = importlib.import_module("torch._inductor.compile_fx")
-    assert private.inductor_entry() is compile_fx.compile_fx.__code__
+    assert inductor.inductor_entry() is compile_fx.compile_fx.__code__
 
 
 FRAMES = '  File "compile_fx.py", line 1, in {}\n    ...\n'
@@ -257,7 +257,7 @@ FRAMES = '  File "compile_fx.py", line 1, in {}\n    ...\n'
 )
 def test_a_failure_ahead_of_the_code_is_told_by_its_frames(functions, ahead):
     traceback = "".join(map(FRAMES.format, functions)) + "RuntimeError: it"
-    assert private.raised_ahead_of_loading(traceback) is ahead
+    assert inductor.raised_ahead_of_loading(traceback) is ahead
 
 
 @pytest.mark.timeout(60)
@@ -266,8 +266,8 @@ def test_its_handler_has_a_stack_of_its_own(processes):
     pid = os.fork()
     if pid == 0:
         faulthandler.enable(2)
-        private.print_native_stacks()
-        private.print_native_stacks()
+        modes.print_native_stacks()
+        modes.print_native_stacks()
         now = SignalStack()
         ctypes.CDLL(None).sigaltstack(None, ctypes.byref(now))
         os._exit(now.ss_size >> 16)
@@ -285,7 +285,7 @@ def test_a_process_that_aborts_in_the_allocator_dies_of_it(processes, tmp_path):
         os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT), 2)
         stack_file(stacks.path)
         with after_stack_file():
-            private.print_native_stacks()
+            modes.print_native_stacks()
         threading.Thread(target=threading.Event().wait, daemon=True).start()  # so there is a lock
         allocator = ctypes.CDLL(None)
         allocator.malloc.restype = ctypes.c_void_p

@@ -30,7 +30,7 @@ from minifier.data.case.run_folder import JOURNAL
 from minifier.flow.cli.entry import command_line
 from minifier.process.descendants import adopt_orphans
 from minifier.process.progress import SILENT, PhaseClock, Ui
-from minifier.torch_side.torch_private import forget_threads
+from minifier.torch_side.torch_private.inductor import forget_threads
 
 CASES = Path(__file__).parent / "cases"
 

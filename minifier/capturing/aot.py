@@ -20,16 +20,15 @@ from minifier.data.failure import Stage
 from minifier.data.templates import template_source
 from minifier.errors import CannotSave
 from minifier.torch_side.compare.results import random_state_kept
-from minifier.torch_side.torch_private import (
+from minifier.torch_side.torch_private.aot import (
     BACKWARD,
     INFERENCE,
     backward_arguments,
     copied_graph,
-    inputs_written_to,
-    is_failure,
-    module_of_export,
     observe_aot_compilers,
 )
+from minifier.torch_side.torch_private.dynamo import is_failure
+from minifier.torch_side.torch_private.inductor import inputs_written_to, module_of_export
 
 if TYPE_CHECKING:
     from minifier.capturing.observer import Observer

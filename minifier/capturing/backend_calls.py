@@ -11,7 +11,7 @@ from minifier.data.case import BackendReference, Level
 from minifier.data.failure import Stage
 from minifier.process.interrupts import interrupts_left_to_another
 from minifier.torch_side.compare.results import RandomStates
-from minifier.torch_side.torch_private import without_donated_buffers
+from minifier.torch_side.torch_private.aot import without_donated_buffers
 
 if TYPE_CHECKING:
     from minifier.capturing.graph_record import Record

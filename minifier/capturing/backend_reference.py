@@ -21,10 +21,9 @@ from minifier.data.case.values import SourceExpression
 from minifier.errors import CannotSave
 from minifier.process.distributions import names_by_package
 from minifier.torch_side.fx.script_objects import import_in_script, in_script
-from minifier.torch_side.torch_private import (
-    AskedBackend,
+from minifier.torch_side.torch_private.dynamo import AskedBackend, asked_backend
+from minifier.torch_side.torch_private.registrations import (
     Stack,
-    asked_backend,
     entry_point_of,
     operator_stack,
     registered_names,

@@ -121,15 +121,7 @@ def _in_child(
     from minifier.capturing.backend_reference import note_reads, source_at_compile
     from minifier.capturing.observer import Observer, compile_with
     from minifier.capturing.uncompiled import exclude
-    from minifier.torch_side.torch_private import (
-        note_at_compile,
-        note_backward_passes,
-        note_inference_mode,
-        note_registrations,
-        observe_aot_inductor,
-        observe_backend_calls,
-        observe_tracing,
-    )
+    from minifier.torch_side.torch_private import aot, dynamo, inductor, modes, registrations
 
     script.under_run = True
     os.environ.update(terms.variables)
@@ -140,17 +132,17 @@ def _in_child(
         program.given.set_up()
     stack_file(folder / STACKS)
     note_reads()
-    note_registrations()
-    note_inference_mode()
+    registrations.note_registrations()
+    modes.note_inference_mode()
     observer = Observer(folder, program.name, baseline, terms, status)
     observer.on_failure = on_failure or observer.on_failure
     on_loss(lambda sentence: observer.log.write("unsupported", sentence=sentence))
-    observe_backend_calls(observer)
-    note_at_compile(source_at_compile)
-    observe_tracing(observer.traced)
+    dynamo.observe_backend_calls(observer)
+    dynamo.note_at_compile(source_at_compile)
+    dynamo.observe_tracing(observer.traced)
     exported = ExportedObserver(observer)
-    observe_aot_inductor(exported.compiling, exported.loaded)
-    note_backward_passes(observer.trains)
+    inductor.observe_aot_inductor(exported.compiling, exported.loaded)
+    aot.note_backward_passes(observer.trains)
     if terms.in_eager:
         set_stance("force_eager")
     if terms.uncompiled:

@@ -13,7 +13,8 @@ import torch
 
 from minifier.capturing.captured import EventLog
 from minifier.capturing.script_limits import Comparing
-from minifier.torch_side.torch_private import NodeId, node_of, nodes_below, storage_key
+from minifier.torch_side.torch_private.autograd import NodeId, node_of, nodes_below
+from minifier.torch_side.torch_private.graphs import storage_key
 
 if TYPE_CHECKING:
     from minifier.capturing.graph_record import Record

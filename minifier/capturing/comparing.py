@@ -41,7 +41,9 @@ from minifier.torch_side.fx.arguments import tensor_meta
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import make_inputs
 from minifier.torch_side.fx.tensors import StoredTensors
-from minifier.torch_side.torch_private import outputs_dynamo_takes, storage_key, versions_kept
+from minifier.torch_side.torch_private.autograd import versions_kept
+from minifier.torch_side.torch_private.dynamo import outputs_dynamo_takes
+from minifier.torch_side.torch_private.graphs import storage_key
 
 if TYPE_CHECKING:
     from minifier.capturing.backend_calls import ScriptCall

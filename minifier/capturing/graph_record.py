@@ -50,7 +50,8 @@ from minifier.torch_side.fx.graphs import build_graph, read_graph
 from minifier.torch_side.fx.inputs import make_inputs
 from minifier.torch_side.fx.script_objects import line_of_script
 from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
-from minifier.torch_side.torch_private import backend_error, is_fake
+from minifier.torch_side.torch_private.dynamo import backend_error
+from minifier.torch_side.torch_private.graphs import is_fake
 
 if TYPE_CHECKING:
     from minifier.capturing.observer import Observer
@@ -63,7 +64,7 @@ from minifier.data.case.expressions import floats_read
 from minifier.data.case.inputs import Source
 from minifier.torch_side.fx.arguments import tensor_meta
 from minifier.torch_side.fx.tensors import storage_elements
-from minifier.torch_side.torch_private import as_hint, expression_of
+from minifier.torch_side.torch_private.graphs import as_hint, expression_of
 
 _MAX_FRAMES = 4  # innermost frames whose locals are searched
 

@@ -22,7 +22,7 @@ from minifier.data.torch_names import AOT_BACKEND, AOT_BACKEND_IMPORT
 from minifier.errors import CannotSave
 from minifier.torch_side.fx.arguments import path_of, read
 from minifier.torch_side.fx.script_objects import home_of, in_modules, in_script
-from minifier.torch_side.torch_private import aot_autograd_arguments
+from minifier.torch_side.torch_private.dynamo import aot_autograd_arguments
 
 MINIFY_ATTRIBUTE = "__minify__"  # with it an object gives its own source
 Find = Callable[[Any], SourceExpression | None]

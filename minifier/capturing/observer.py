@@ -32,15 +32,15 @@ from minifier.process.descriptors import Reserve
 from minifier.process.logs import LogLine
 from minifier.process.machine import spare_memory
 from minifier.torch_side.compare.results import call_and_wait, random_states
-from minifier.torch_side.torch_private import (
+from minifier.torch_side.torch_private.autograd import transforms_ended
+from minifier.torch_side.torch_private.dynamo import (
     FindGraph,
     asked_backend,
     backend_error,
     compile_module_calls,
-    is_capturing,
     is_failure,
-    transforms_ended,
 )
+from minifier.torch_side.torch_private.modes import is_capturing
 
 _MAX_LOGGED_RUNS = 64  # of each graph: a later failure may depend on how often it was called
 

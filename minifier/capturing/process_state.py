@@ -33,7 +33,7 @@ from minifier.data.case.switches import (
 from minifier.data.fields import text
 from minifier.errors import CannotSave, MinifyError
 from minifier.torch_side.fx.arguments import read, short, write
-from minifier.torch_side.torch_private import (
+from minifier.torch_side.torch_private.modes import (
     config_values,
     default_device,
     device_kinds,

@@ -18,7 +18,8 @@ from minifier.capturing.captured import EventLog
 from minifier.data.case import BackendReference
 from minifier.data.case.literals import packages_imported
 from minifier.process.logs import CallWatch, LogLine
-from minifier.torch_side.torch_private import asked_backend, inductor_entry
+from minifier.torch_side.torch_private.dynamo import asked_backend
+from minifier.torch_side.torch_private.inductor import inductor_entry
 
 _MAX_SHOWN = 2  # caught exceptions, and withheld log records, in one sentence
 

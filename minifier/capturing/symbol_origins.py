@@ -11,7 +11,7 @@ import torch
 from minifier.data.case import BackendReference, Input, ScalarInput, State, Symbol, Symbolic, TensorInput
 from minifier.data.case.expressions import is_plain
 from minifier.data.torch_names import SET_BY_DYNAMIC
-from minifier.torch_side.torch_private import assumes_dynamic, expression_of, marked_dims, symbols_of
+from minifier.torch_side.torch_private.graphs import assumes_dynamic, expression_of, marked_dims, symbols_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.emit.steps import guard_seconds
 from minifier.repro.report.failure_text import is_own_check
 from minifier.repro.source.reduce_script import ReducedScript
-from minifier.torch_side.torch_private import INDUCTOR, backend_error
+from minifier.torch_side.torch_private.dynamo import INDUCTOR, backend_error
 
 _MIN_TIMEOUT_SECONDS = 60.0
 _DYNAMO, _AOT = "Dynamo", "AOTAutograd"

@@ -16,8 +16,8 @@ from minifier.data.torch_names import NEWEST_TORCH, OLDEST_TORCH, shown, why_unt
 from minifier.errors import UsageError
 from minifier.flow.prepare import import_torch
 from minifier.process.machine import available, cores
-from minifier.torch_side import interfaces
 from minifier.torch_side.interfaces import Interface, InterfaceState
+from minifier.torch_side.torch_private.declared import INTERFACES
 
 _PACKAGES = {"ray": "`--cluster`, `--workers`", "triton": "graphs that launch Triton kernels"}
 _PROGRAMS = {os.environ.get("CXX", "g++"): "inductor on CPU"}
@@ -51,7 +51,7 @@ def examine(folder: Path) -> Findings:
     problem, backends = "", []
     try:
         import_torch()
-        from minifier.torch_side.torch_private import backend_table
+        from minifier.torch_side.torch_private.registrations import backend_table
 
         backends = [name for name, _, _ in backend_table()]
     except UsageError as error:
@@ -63,7 +63,7 @@ def examine(folder: Path) -> Findings:
         backends=backends,
         extras=_extras(),
         limits=_limits(folder),
-        interfaces=list(map(_row, interfaces.interfaces())),
+        interfaces=list(map(_row, INTERFACES)),
         problem=problem,
     )
 

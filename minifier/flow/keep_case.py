@@ -42,7 +42,7 @@ from minifier.flow.reduce_in_child import with_memory_limit
 from minifier.flow.whole_script import literals_of
 from minifier.process.progress import Ui, counted
 from minifier.repro.report.privacy import PRIVATE
-from minifier.torch_side.torch_private import INDUCTOR
+from minifier.torch_side.torch_private.dynamo import INDUCTOR
 
 
 def run_observed(program: Program, run: Run) -> FoundFailures:

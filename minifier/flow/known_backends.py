@@ -19,7 +19,7 @@ def loaded_entry_point(point: EntryPoint) -> tuple[Any, str]:
 def known_backends() -> list[tuple[str, str, str]]:
     """Return (name, tags, origin) of every backend that torch.compile finds. Imports torch, and loads entry points."""
     import_torch()
-    from minifier.torch_side.torch_private import backend_table
+    from minifier.torch_side.torch_private.registrations import backend_table
 
     rows = []
     for name, loaded, point in backend_table():

@@ -309,7 +309,7 @@ def _cut(line: str) -> str:
 
 def _similar(trace: str) -> str:
     """Suggest backends whose names resemble the unknown name."""
-    from minifier.torch_side.torch_private import backend_table
+    from minifier.torch_side.torch_private.registrations import backend_table
 
     unknown = re.search(rf"{INVALID_BACKEND}: Invalid backend: '([^']*)'", trace)
     known = [name for name, _, _ in backend_table()]

@@ -69,7 +69,7 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
 
 def _find_inductors_folders(temporary: TemporaryFolder) -> None:
     """Find inductor's folders while `tempfile` names the user's temporary folder; the answers are cached."""
-    from minifier.torch_side.torch_private import inductor_cache, inductor_folder
+    from minifier.torch_side.torch_private.inductor import inductor_cache, inductor_folder
 
     with temporary.usual_folder():
         inductor_folder(), inductor_cache()
@@ -94,7 +94,7 @@ def import_torch() -> None:
 
 def doubts() -> list[str]:
     """Return a sentence if this torch was not tested, and one for each interface that it lacks."""
-    from minifier.torch_side.interfaces import look
+    from minifier.torch_side.torch_private.declared import look
 
     look()
     version = torchs_version()
@@ -138,7 +138,7 @@ def import_with_torch(module: str) -> ModuleType:
         imported = importlib.import_module(module)
     except (ImportError, AttributeError) as error:
         raise UsageError(_lacking(str(error))) from None
-    from minifier.torch_side.interfaces import missing_altogether
+    from minifier.torch_side.torch_private.declared import missing_altogether
 
     if missing := missing_altogether():
         raise UsageError(_lacking(", ".join(missing)))
@@ -159,7 +159,7 @@ def _import_all() -> None:
 
 @functools.cache
 def _forget_threads_in_forks() -> None:
-    from minifier.torch_side.torch_private import forget_threads
+    from minifier.torch_side.torch_private.inductor import forget_threads
 
     os.register_at_fork(after_in_child=forget_threads)
 

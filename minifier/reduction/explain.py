@@ -40,19 +40,18 @@ from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads, 
 from minifier.reduction.probe.verdicts import Judged, LocalProber
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.summary import FAILS
-from minifier.torch_side.torch_private import (
+from minifier.torch_side.torch_private.aot import (
     BACKWARD,
     FORWARD,
     INFERENCE,
     PARTITION,
     boxed_graph,
-    choose_applications,
     choose_partitions,
-    config_values,
-    has_config,
     name_of_compiler,
     observe_aot_compilers,
 )
+from minifier.torch_side.torch_private.inductor import choose_applications
+from minifier.torch_side.torch_private.modes import config_values, has_config
 
 _Item = TypeVar("_Item")
 Setting = tuple[str, str, Any]  # module, key, value of a configuration value

@@ -31,7 +31,9 @@ from minifier.reduction.simplify_and_prove import proved_again
 from minifier.torch_side import compare
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import make_inputs
-from minifier.torch_side.torch_private import as_dynamo_calls, outputs_dynamo_takes, tame_inductor
+from minifier.torch_side.torch_private.dynamo import outputs_dynamo_takes
+from minifier.torch_side.torch_private.graphs import as_dynamo_calls
+from minifier.torch_side.torch_private.inductor import tame_inductor
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from minifier.reduction.probe_runner import ProbeRunner, Unanswered
 from minifier.torch_side.fx.graphs import build_graph, read_graph
 from minifier.torch_side.fx.inputs import make_inputs
 from minifier.torch_side.fx.tensors import TensorFile
-from minifier.torch_side.torch_private import parts_of
+from minifier.torch_side.torch_private.registrations import parts_of
 
 
 class CandidateSearch:

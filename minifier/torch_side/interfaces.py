@@ -20,22 +20,6 @@ from minifier.data.torch_names import Release, release_of
 
 TORCH: Release = release_of(torch.__version__)
 
-# What is lost without an interface.
-EVERYTHING = "everything: the tool does not start"
-GRAPHS = "graphs: no backend call is caught, and the script is reduced instead"
-OPTIONS = "the mode and options of torch.compile as they were given to a backend"
-TRACING = "failures of Dynamo while it traces an op: the script is reduced instead"
-REGISTRATIONS = "which import registers a backend or a library of ops"
-AOT = "graphs of AOTAutograd: failures of backward graphs, and the level of ATen"
-TRAINING = "which graphs train: wrong gradients"
-INFERENCE = "inference mode: repros do not enter it"
-EXPORTED = "failures of AOTInductor"
-STACKS = "native stacks: deaths in native code are told apart by their signal alone"
-VERSIONS = "version counters: autograd sees that inputs were restored"
-SYMBOLS = "symbolic sizes: their values, bounds and names as in the script"
-BISECTION = "which pass of inductor is at fault"
-CACHES = "inductor's caches: a probe may get what was compiled for another candidate, or compile again"
-
 Arguments = dict[str, Any]
 Facts = TypeVar("Facts")
 Call = Callable[[], Any]
@@ -73,13 +57,19 @@ class Interface:
         """Look for the interface. Modules that are not imported yet are imported only with `load`."""
         if not load and not any(place.partition(":")[0] in sys.modules for place in self.places):
             return InterfaceState.NOT_LOADED
-        return self._state_of(self._object(load=load))
+        if (found := self._object(load=load)) is _ABSENT:
+            return InterfaceState.MISSING
+        signature = _signature(found) if self.parameters else None
+        known = () if signature is None else signature.parameters
+        return InterfaceState.CHANGED if set(self.parameters) - set(known) else InterfaceState.WORKS
 
-    def find(self) -> Any:
+    def find(self, *, load: bool = True) -> Any:
         """Return the object, or None if it is missing or changed; the listeners are told.
 
-        Import its module on the first use.
+        Import its module on the first use. Without `load`, return None while the module is not imported.
         """
+        if not load and self.state() is InterfaceState.NOT_LOADED:
+            return None
         return self._object(load=True) if self.is_here() else None
 
     def is_here(self) -> bool:
@@ -94,18 +84,6 @@ class Interface:
 
     def _object(self, *, load: bool) -> Any:
         return next((found for place in self.places if (found := _find(place, load=load)) is not _ABSENT), _ABSENT)
-
-    def _state_of(self, found: Any) -> InterfaceState:
-        if found is _ABSENT:
-            return InterfaceState.MISSING
-        return InterfaceState.CHANGED if self._unknown(found) else InterfaceState.WORKS
-
-    def _unknown(self, function: Any) -> set[str]:
-        """Return the needed parameters that a function of torch does not have."""
-        if not self.parameters:
-            return set()
-        signature = _signature(function)
-        return set(self.parameters) - set(signature.parameters if signature is not None else ())
 
     def tell_loss(self, why: str) -> None:
         """Tell the listeners, once for each interface, that it cannot be used."""
@@ -241,34 +219,3 @@ def _is_set_in(kind: type, name: str) -> bool:
     codes = (inspect.unwrap(member).__code__ for member in members)
     steps = (step for code in codes if name in code.co_names for step in dis.get_instructions(code))
     return any((step.opname, step.argval) == ("STORE_ATTR", name) for step in steps)
-
-
-_interfaces: list[Interface] = []
-
-
-def stands_on(*places: str, loses: str, parameters: tuple[str, ...] = ()) -> Interface:
-    """Declare a private interface: `module:qualified.name`, the newest release's first where releases differ."""
-    interface = Interface(places, loses, parameters)
-    _interfaces.append(interface)
-    return interface
-
-
-def interfaces() -> tuple[Interface, ...]:
-    """Return all declared interfaces."""
-    return tuple(_interfaces)
-
-
-def missing_altogether() -> list[str]:
-    """Return the indispensable names that this torch lacks, of loaded modules."""
-    needed = (interface for interface in _interfaces if interface.loses == EVERYTHING)
-    return [
-        interface.place for interface in needed if interface.state() in (InterfaceState.MISSING, InterfaceState.CHANGED)
-    ]
-
-
-def look() -> None:
-    """Look for the interfaces in the modules that are loaded, and remember which are missing or changed."""
-    for interface in _interfaces:
-        state = interface.state()
-        if state in (InterfaceState.MISSING, InterfaceState.CHANGED):
-            interface.tell_loss(f"{interface.place} is {state.value}")

@@ -7,7 +7,7 @@ from capture_looks import looked
 from minifier.capturing.comparing import as_before, changed_tensors
 from minifier.data.case.store import load
 from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
-from minifier.torch_side.torch_private import versions_kept
+from minifier.torch_side.torch_private.autograd import versions_kept
 
 pytestmark = pytest.mark.timeout(150)
 

@@ -5,7 +5,7 @@ import torch
 from vocabulary import source_of
 
 from minifier.capturing.local_backend import local_backend
-from minifier.torch_side import torch_private as private
+from minifier.torch_side.torch_private import dynamo
 
 MODULE = source_of("""
     import functools
@@ -192,10 +192,10 @@ def test_what_is_read_at_a_call_of_torch_compile_is_known_when_the_backend_is_ca
         return gm.forward
 
     torch._dynamo.reset()
-    end_watching = private.observe_backend_calls(
-        lambda compiler_fn, gm, inputs, call: found.append(private.asked_backend(compiler_fn).noted) or call()
+    end_watching = dynamo.observe_backend_calls(
+        lambda compiler_fn, gm, inputs, call: found.append(dynamo.asked_backend(compiler_fn).noted) or call()
     )
-    end = private.note_at_compile(lambda backend: backend.__name__)
+    end = dynamo.note_at_compile(lambda backend: backend.__name__)
     torch.compile(torch.sin, backend=noting)(torch.ones(2))
     end()
     torch.compile(torch.cos, backend=noting)(torch.ones(2))

@@ -5,7 +5,7 @@ import torch
 
 from minifier.capturing import backend_reference
 from minifier.capturing.backend_reference import operator_imports
-from minifier.torch_side import torch_private as private
+from minifier.torch_side.torch_private import registrations
 
 OP = "torch.ops.late.same.default"
 
@@ -30,9 +30,9 @@ def test_who_registered_a_backend_or_defined_an_operator_is_known(forked):
         return gm.forward
 
     def work():
-        assert private.registration_stack("surely_new") == private.operator_stack("surelynew::same") == ()
-        private.note_registrations()
-        private.note_registrations()
+        assert registrations.registration_stack("surely_new") == registrations.operator_stack("surelynew::same") == ()
+        registrations.note_registrations()
+        registrations.note_registrations()
 
         def register_it():
             torch._dynamo.register_backend(passing, name="surely_new")
@@ -40,8 +40,8 @@ def test_who_registered_a_backend_or_defined_an_operator_is_known(forked):
             torch.library.custom_op("surelynew::same", lambda x: x.clone(), mutates_args=(), schema=schema)
 
         register_it()
-        stacks = private.registration_stack("surely_new"), private.operator_stack("surelynew::same")
-        return stacks, private.registered_names(passing)
+        stacks = registrations.registration_stack("surely_new"), registrations.operator_stack("surelynew::same")
+        return stacks, registrations.registered_names(passing)
 
     stacks, names = forked(work)
     for stack in stacks:

@@ -5,7 +5,7 @@ import torch
 from compare_captures import captures
 
 from minifier.data.failure import Aspect, Tolerance
-from minifier.torch_side.torch_private import unsettled
+from minifier.torch_side.torch_private.unsettled import unsettled
 
 STRICT = Tolerance(strict=True)
 

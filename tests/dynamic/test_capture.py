@@ -6,7 +6,7 @@ import torch
 from minifier.data.case import Ref, ScalarInput, Symbol, Symbolic
 from minifier.torch_side.fx.graphs import read_graph
 from minifier.torch_side.fx.tensors import TensorFile
-from minifier.torch_side.torch_private import mark_static
+from minifier.torch_side.torch_private.graphs import mark_static
 
 pytestmark = pytest.mark.timeout(120)
 

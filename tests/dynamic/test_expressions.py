@@ -37,7 +37,7 @@ def test_values(text, value):
 def test_torch_agrees():
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    from minifier.torch_side.torch_private import SymbolicSizes
+    from minifier.torch_side.torch_private.graphs import SymbolicSizes
 
     sizes = SymbolicSizes()
     assert isinstance(sizes.env, ShapeEnv)

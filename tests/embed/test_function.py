@@ -114,7 +114,7 @@ STATE = """
 import random
 import numpy
 import minifier_backends.faulty
-from minifier.torch_side.torch_private import compiled_entries
+from minifier.torch_side.torch_private.dynamo import compiled_entries
 
 compilations = []
 

@@ -20,7 +20,7 @@ from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.reduce_case import ReductionTask, reduce_case
 from minifier.reduction.summary import Summary
 from minifier.torch_side.fx.tensors import StoredTensors
-from minifier.torch_side.torch_private import config_values, set_config
+from minifier.torch_side.torch_private.modes import config_values, set_config
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from minifier.data.case.graph import Ref
 from minifier.data.case.values import Imported
 from minifier.errors import CannotSave
 from minifier.torch_side.fx.graphs import build_graph, read_graph
-from minifier.torch_side.torch_private import LAUNCH, kernel_arguments, kernel_of, numbered_launch
+from minifier.torch_side.torch_private.inductor import LAUNCH, kernel_arguments, kernel_of, numbered_launch
 
 
 class Kernel:

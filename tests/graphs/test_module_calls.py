@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minifier.torch_side import torch_private as private
+from minifier.torch_side.torch_private import dynamo
 
 
 class Nested(torch.nn.Module):
@@ -24,7 +24,7 @@ def graphs():
         seen.append(gm.graph)
         return lambda *args: gm(*args)
 
-    end = private.compile_module_calls(lambda module: torch.compile(module, backend=backend))
+    end = dynamo.compile_module_calls(lambda module: torch.compile(module, backend=backend))
     yield seen
     end()
     assert torch.nn.Module._compiled_call_impl is None

@@ -10,7 +10,8 @@ from real_graphs import GRAPHS, fresh
 from minifier.data.case.store import graph_from_text, graph_to_text
 from minifier.torch_side.fx.graphs import build_graph, read_graph
 from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
-from minifier.torch_side.torch_private import copied_graph, inputs_written_to, module_of_export
+from minifier.torch_side.torch_private.aot import copied_graph
+from minifier.torch_side.torch_private.inductor import inputs_written_to, module_of_export
 
 
 def written_and_read(module, folder):

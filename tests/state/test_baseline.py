@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from minifier.capturing.process_state import baseline_of_a_repro
-from minifier.torch_side.torch_private import config_values
+from minifier.torch_side.torch_private.modes import config_values
 
 pytestmark = pytest.mark.timeout(200)
 FOLDER = ("torch._dynamo.config", "debug_dir_root")  # in the folder in which torch was imported

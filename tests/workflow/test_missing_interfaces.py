@@ -14,15 +14,12 @@ import torch._inductor  # noqa: F401
 from vocabulary import in_child
 
 from minifier.flow.cli.entry import command_line
-from minifier.torch_side import (
-    interfaces,
-    torch_private,  # noqa: F401 - which declares them
-)
-from minifier.torch_side.interfaces import EVERYTHING, InterfaceState
+from minifier.torch_side import interfaces
+from minifier.torch_side.interfaces import InterfaceState
+from minifier.torch_side.torch_private.declared import EVERYTHING, INTERFACES
 
 pytestmark = [pytest.mark.usefixtures("soak"), pytest.mark.timeout(300)]
 
-DECLARED = [i for i in interfaces.interfaces() if i.places[0].startswith("torch")]
 NO_TANH = """
     import torch
     from torch._dynamo.backends.common import aot_autograd
@@ -50,7 +47,7 @@ TRAINS = """
 """
 
 
-@pytest.mark.parametrize("missing", DECLARED, ids=lambda interface: interface.places[0])
+@pytest.mark.parametrize("missing", INTERFACES, ids=lambda interface: interface.places[0])
 def test_what_is_lost_is_said_and_the_rest_works(project, missing):
     project.write(NO_TANH, "backend.py")
     project.write(TRAINS)

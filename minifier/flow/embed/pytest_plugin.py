@@ -112,7 +112,7 @@ class _Tests:
 
         A failure that the test had expected is in no chain.
         """
-        from minifier.torch_side.torch_private import backend_error
+        from minifier.torch_side.torch_private.dynamo import backend_error
 
         for number, failure in self._failures:
             inner = backend_error(failure)

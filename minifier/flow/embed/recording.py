@@ -30,13 +30,7 @@ from minifier.flow.first_failure import ANY_FAILURE
 from minifier.flow.folders import keep_source
 from minifier.repro.report.privacy import note_private
 from minifier.torch_side.compare.results import random_state_kept
-from minifier.torch_side.torch_private import (
-    asked_backend,
-    compiler_for,
-    dynamo_caches_restored,
-    isolated_compile,
-    note_inference_mode,
-)
+from minifier.torch_side.torch_private import dynamo, modes
 
 
 class _Recorder:
@@ -52,7 +46,7 @@ class _Recorder:
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Record the graph, and return its function."""
-        compiler = compiler_for(self._backend, None, None, None)
+        compiler = dynamo.compiler_for(self._backend, None, None, None)
         path = self._observer.baseline.path
         record = self._observer.record(gm, list(inputs), lambda: reference(compiler, path))
         self.records.append(record)
@@ -73,17 +67,17 @@ def record_graphs(function: Callable[..., Any], inputs: Sequence[Any], backend: 
     their compilation. The state that `state_kept` restores and Dynamo's caches are afterwards as before. Raises
     whatever the function itself raises, and NoRepro if a graph cannot be saved.
     """
-    compiler_for(backend, None, None, None)  # raises torch's own error for an unknown name
+    dynamo.compiler_for(backend, None, None, None)  # raises torch's own error for an unknown name
     name = getattr(function, "__name__", type(function).__name__)
     observer = Observer(folder, name, _fresh_baseline(), Terms(in_place=True))
-    end_noting = note_inference_mode()
+    end_noting = modes.note_inference_mode()
     try:
         recorder = _Recorder(observer, backend)
         with (
             state_kept(function),
-            dynamo_caches_restored(lambda compiler: asked_backend(compiler).function is recorder),
+            dynamo.dynamo_caches_restored(lambda compiler: dynamo.asked_backend(compiler).function is recorder),
         ):
-            isolated_compile(function, recorder)(*copied(list(inputs), {}))
+            dynamo.isolated_compile(function, recorder)(*copied(list(inputs), {}))
     finally:
         observer.close()
         end_noting()

@@ -41,9 +41,9 @@ from minifier.process.temporary import hold, release
 from minifier.repro.report.privacy import note_private
 from minifier.torch_side.fx.script_objects import notebook_shell
 from minifier.torch_side.interfaces import ending_all
-from minifier.torch_side.torch_private import note_inference_mode, note_registrations, observe_backend_calls
+from minifier.torch_side.torch_private import dynamo, modes, registrations
 
-note_registrations()  # from now on, to know which import registers a backend
+registrations.note_registrations()  # from now on, to know which import registers a backend
 
 Wanted = Callable[[Any], Any]
 """Maps the compiler function of a backend call to the one to observe instead; None: do not observe this call."""
@@ -193,7 +193,7 @@ def _begin(session: Session) -> None:
     global _end_hook
     _sessions.append(session)
     if _end_hook is None:
-        _end_hook = ending_all(observe_backend_calls(_observe), note_inference_mode())
+        _end_hook = ending_all(dynamo.observe_backend_calls(_observe), modes.note_inference_mode())
 
 
 def _end(session: Session) -> None:

@@ -14,7 +14,7 @@ from minifier.capturing import script
 from minifier.data.case.run_folder import RESULTS, next_place
 from minifier.flow.embed.reducing import LOG, start_reducing, wait_for_repro
 from minifier.flow.embed.session import Session, free_folder, keep, tell, wrong_result
-from minifier.torch_side.torch_private import asked_backend, compiler_for
+from minifier.torch_side.torch_private.dynamo import asked_backend, compiler_for
 
 
 class Wrapped:

@@ -20,7 +20,7 @@ from minifier.process.descendants import adopt_orphans
 from minifier.reduction.probe.children import Limits
 from minifier.reduction.probe.prepared_case import prepare_case
 from minifier.reduction.probe.verdicts import LocalProber
-from minifier.torch_side.torch_private import inductor_cache, inductor_folder
+from minifier.torch_side.torch_private.inductor import inductor_cache, inductor_folder
 
 
 class CaseWorker:

@@ -24,7 +24,7 @@ from minifier.process.descendants import kill_orphans
 from minifier.process.descriptors import StackFile, calls_user_code, out_of_the_way, read_stack, stack_file
 from minifier.process.interrupts import INTERRUPTING, uninterrupted
 from minifier.process.machine import MemoryWatch, lift_limits, limit_data
-from minifier.torch_side.torch_private import inductor_headers
+from minifier.torch_side.torch_private.inductor import inductor_headers
 
 Job = Callable[[], dict[str, Any]]
 STACKS = "stacks"  # the file with a dying child's stacks

@@ -27,13 +27,9 @@ from minifier.torch_side.compare.results import not_in_eager, overwritten
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import NotRecorded, Recorder, make_inputs
 from minifier.torch_side.fx.tensors import TensorFile
-from minifier.torch_side.torch_private import (
-    observe_aot_compilers,
-    observe_loading,
-    print_native_stacks,
-    raised_ahead_of_loading,
-    tame_inductor,
-)
+from minifier.torch_side.torch_private.aot import observe_aot_compilers
+from minifier.torch_side.torch_private.inductor import observe_loading, raised_ahead_of_loading, tame_inductor
+from minifier.torch_side.torch_private.modes import print_native_stacks
 
 
 def evaluate(prepared: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:

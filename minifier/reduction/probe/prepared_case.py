@@ -25,23 +25,23 @@ from minifier.torch_side.fx.graphs import build_graph, example_of, import_target
 from minifier.torch_side.fx.inputs import RecordedValues, is_as_stored, make_inputs
 from minifier.torch_side.fx.script_objects import define
 from minifier.torch_side.fx.tensors import StoredTensors, one_thread
-from minifier.torch_side.torch_private import (
+from minifier.torch_side.torch_private.dynamo import compiler_for
+from minifier.torch_side.torch_private.graphs import (
     as_dynamo_calls,
     asking_for_no_device,
-    asking_nvml,
-    compile_in_this_process,
-    compiler_for,
     complete_module,
-    config_values,
     fake_tensor,
-    has_config,
-    imports_refused_devices,
-    link_headers,
     local_source,
     new_fake_mode,
-    set_config,
     static_context,
-    warm_up_inductor,
+)
+from minifier.torch_side.torch_private.inductor import compile_in_this_process, link_headers, warm_up_inductor
+from minifier.torch_side.torch_private.modes import (
+    asking_nvml,
+    config_values,
+    has_config,
+    imports_refused_devices,
+    set_config,
 )
 
 

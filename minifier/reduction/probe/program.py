@@ -23,22 +23,16 @@ from minifier.torch_side.compare.results import leaves, wait_for_devices
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import make_inputs, symbolic_inputs, without_sharing
 from minifier.torch_side.fx.tensors import StoredTensors
-from minifier.torch_side.torch_private import (
-    NoCompiler,
-    SymbolicSizes,
-    add_arguments,
-    as_aot_calls_backward,
-    as_dynamo_calls,
+from minifier.torch_side.torch_private.aot import NoCompiler, as_aot_calls_backward, call_compiled, with_aot_compiler
+from minifier.torch_side.torch_private.dynamo import (
     as_dynamo_takes,
-    as_while_compiling,
     backend_error,
-    call_compiled,
     is_failure,
-    mark_static,
     observe_backend_calls,
     outputs_dynamo_takes,
-    with_aot_compiler,
 )
+from minifier.torch_side.torch_private.graphs import SymbolicSizes, add_arguments, as_dynamo_calls, mark_static
+from minifier.torch_side.torch_private.modes import as_while_compiling
 
 Answer = dict[str, Any]
 

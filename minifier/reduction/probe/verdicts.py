@@ -20,7 +20,8 @@ from minifier.process.child import signal_name
 from minifier.reduction.probe.children import AHEAD, COMPILED, ChildEnd, Job, Limits, run_children
 from minifier.reduction.probe.evaluate import evaluate, evaluate_and_tell
 from minifier.reduction.probe.prepared_case import PreparedCase
-from minifier.torch_side.torch_private import INDUCTOR, link_libraries
+from minifier.torch_side.torch_private.dynamo import INDUCTOR
+from minifier.torch_side.torch_private.inductor import link_libraries
 
 
 @dataclass(frozen=True, slots=True)

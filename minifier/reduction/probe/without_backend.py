@@ -18,7 +18,7 @@ from minifier.reduction.probe.prepared_case import PreparedCase, in_state
 from minifier.torch_side.fx.arguments import meta_of
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import make_inputs
-from minifier.torch_side.torch_private import outside_transforms
+from minifier.torch_side.torch_private.autograd import outside_transforms
 
 _SETTABLE_ONCE = "num_interop_threads"  # skipped: it changes no value
 

@@ -18,7 +18,12 @@ import torch
 from minifier.data.failure.frames import STDLIB_FOLDERS, own_traced_line
 from minifier.reduction.probe.children import ChildEnd, tell
 from minifier.torch_side.fx.script_objects import FILE
-from minifier.torch_side.torch_private import as_dynamo_takes, asked_backend, compiler_for, observe_backend_calls
+from minifier.torch_side.torch_private.dynamo import (
+    as_dynamo_takes,
+    asked_backend,
+    compiler_for,
+    observe_backend_calls,
+)
 
 # Keys of what a child tells.
 BACKENDS = "backends"  # (name, file, line) of the script's own functions in each backend, or (name, "", 0)

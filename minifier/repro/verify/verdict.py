@@ -22,7 +22,7 @@ from minifier.process.machine import MemoryWatch, free_memory, limit_data
 from minifier.process.progress import SILENT, Phase, Progress, Ui
 from minifier.repro.emit.files_beside import files_beside
 from minifier.repro.emit.steps import THE_END
-from minifier.torch_side.torch_private import inductor_headers, link_libraries
+from minifier.torch_side.torch_private.inductor import inductor_headers, link_libraries
 
 RUNS = 3
 _MAX_KILLED = 2  # interpreters that somebody killed and others replace

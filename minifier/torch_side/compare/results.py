@@ -10,7 +10,9 @@ from typing import Any, TypeGuard
 import torch
 
 from minifier.data.failure import Aspect, Difference, Stage
-from minifier.torch_side.torch_private import device_kinds, storage_key, transforms_ended
+from minifier.torch_side.torch_private.autograd import transforms_ended
+from minifier.torch_side.torch_private.graphs import storage_key
+from minifier.torch_side.torch_private.modes import device_kinds
 
 RandomStates = Mapping[str, torch.Tensor]  # by device
 

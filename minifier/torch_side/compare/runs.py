@@ -22,7 +22,8 @@ from minifier.torch_side.compare.results import (
     observe,
 )
 from minifier.torch_side.fx.tensors import flat
-from minifier.torch_side.torch_private import Draw, giving_draws, move, noting_draws, storage_key, unsettled
+from minifier.torch_side.torch_private.graphs import storage_key
+from minifier.torch_side.torch_private.unsettled import Draw, giving_draws, move, noting_draws, unsettled
 
 # Ops whose result jumps at some values of their operands. `div` only with a rounding mode.
 _STEP_NAMES = """

@@ -28,7 +28,8 @@ from minifier.data.case.values import (
 )
 from minifier.errors import CannotSave
 from minifier.torch_side.fx.script_objects import evaluated, in_script
-from minifier.torch_side.torch_private import BUILT_IN_MODULES, as_hint, expression_of, operator_path, storage_key
+from minifier.torch_side.torch_private.graphs import as_hint, expression_of, storage_key
+from minifier.torch_side.torch_private.registrations import BUILT_IN_MODULES, operator_path
 
 _KINDS: dict[type, str] = {
     torch.dtype: "dtype",

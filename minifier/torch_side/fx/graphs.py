@@ -24,14 +24,9 @@ from minifier.errors import CannotSave
 from minifier.torch_side.fx.arguments import meta_of, path_of, read, resolve, write
 from minifier.torch_side.fx.script_objects import cell_of, in_module, in_script
 from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
-from minifier.torch_side.torch_private import (
-    arguments_of,
-    graph_module,
-    kernel_arguments,
-    kernel_of,
-    numbered_launch,
-    unknown_arguments,
-)
+from minifier.torch_side.torch_private.graphs import graph_module
+from minifier.torch_side.torch_private.inductor import kernel_arguments, kernel_of, numbered_launch, unknown_arguments
+from minifier.torch_side.torch_private.registrations import arguments_of
 
 _FLAGS = ("inplace", "training", "use_input_stats")  # the latter two change running statistics
 _NOT_RENAMED: Mapping[str, str] = MappingProxyType({})
@@ -71,10 +66,6 @@ def example_of(value: Value, fake: Fake) -> Any:
     return None
 
 
-def _is_negative(base: Any) -> bool:
-    return isinstance(base, (int, float)) and math.copysign(1, base) < 0
-
-
 def _power(base: Any, exponent: Any) -> Any:
     """Compute (-2) ** x. The code that torch generates for a graph's operator.pow is -2 ** x: minus a power of 2."""
     return base**exponent
@@ -109,8 +100,8 @@ def build_graph(
         if node.target == LAUNCH:
             kwargs = launch_in_graph(kwargs)
         callee: Any = resolve(node.target) if node.op == "call_function" else node.target
-        if example is None and callee is operator.pow and _is_negative(args[0]):
-            callee = _power
+        if example is None and callee is operator.pow and isinstance(args[0], (int, float)):
+            callee = _power if math.copysign(1, args[0]) < 0 else callee
         name = names.get(node.name, node.name)
         callee = f"L{name[1:]}" if name != node.name else callee
         fx_node = built.create_node(node.op, callee, name=name)
@@ -247,11 +238,10 @@ def _origin(node: torch.fx.Node) -> str:
 def _modules(node: torch.fx.Node) -> tuple[tuple[str, str, str], ...]:
     """Return the modules around the op as key, path in the model, and `module:qualname` of the class."""
     stack: dict[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
-    return tuple((str(key), path, _class_name(kind)) for key, (path, kind) in stack.items())
-
-
-def _class_name(kind: Any) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}" if isinstance(kind, type) else str(kind)
+    return tuple(
+        (str(key), path, f"{kind.__module__}:{kind.__qualname__}" if isinstance(kind, type) else str(kind))
+        for key, (path, kind) in stack.items()
+    )
 
 
 def _plain_attributes(module: torch.nn.Module, where: str) -> dict[str, Any]:
@@ -348,16 +338,11 @@ def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = 
     return Graph(tuple(nodes), attributes, modules)
 
 
-def _kernel_function(kernel: Any) -> Any:
-    """Return the Python function inside a kernel with autotuning or heuristics."""
-    while hasattr(kernel, "fn"):
-        kernel = kernel.fn
-    return kernel
-
-
 def _path(kernel: Any) -> Imported:
     """Return the kernel's path in the script, or in the module that defines its function."""
-    function = _kernel_function(kernel)
+    function = kernel
+    while hasattr(function, "fn"):  # within autotuning or heuristics
+        function = function.fn
     module = function.__module__
     name = in_script(kernel) if module == SCRIPT else in_module(kernel, module)
     if name is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import json
 import shutil
 from collections.abc import Callable, Collection, Sequence
@@ -31,7 +32,9 @@ from minifier.data.case.inputs import (
 from minifier.data.case.values import TensorMeta
 from minifier.torch_side.fx.arguments import short
 from minifier.torch_side.fx.tensors import StoredTensors, flat, restrided
-from minifier.torch_side.torch_private import SymbolicSizes, outside_transforms, without_modes, zeros_without_memory
+from minifier.torch_side.torch_private.autograd import outside_transforms, zeros_without_memory
+from minifier.torch_side.torch_private.graphs import SymbolicSizes
+from minifier.torch_side.torch_private.modes import without_modes
 
 _RANDN_DTYPES = {
     *(torch.float32, torch.float64, torch.float16, torch.bfloat16),
@@ -172,17 +175,13 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
     return torch.randn(shape, device=device).to(dtype)
 
 
-def _none_ready(_item: Input) -> None:
-    return None
-
-
 def make_inputs(
     inputs: Sequence[Input],
     tensors: StoredTensors,
     recorded: RecordedValues | None,
     *,
     own: bool = True,
-    ready: Callable[[Input], torch.Tensor | None] = _none_ready,
+    ready: Callable[[Input], torch.Tensor | None] = lambda _item: None,
 ) -> list[Any]:
     """Return the inputs after `torch.manual_seed(0)`, whatever modes are active. Shared storages stay shared.
 
@@ -193,14 +192,12 @@ def make_inputs(
         torch.default_generator.manual_seed(0)  # the same, without querying every kind of device
     else:
         torch.manual_seed(0)
-    shared: dict[tuple[str, str], torch.Tensor] = {}
 
+    @functools.cache
     def stored(key: str, device: str) -> torch.Tensor:
-        if (key, device) not in shared:
-            copied = own or torch.is_inference_mode_enabled()  # a copy made in inference mode is an inference tensor
-            tensor = tensors.get(key).to(device)
-            shared[key, device] = tensor.clone() if copied and device == "cpu" else tensor
-        return shared[key, device]
+        copied = own or torch.is_inference_mode_enabled()  # a copy made in inference mode is an inference tensor
+        tensor = tensors.get(key).to(device)
+        return tensor.clone() if copied and device == "cpu" else tensor
 
     values: dict[str, Any] = {}
     views = bases(inputs)

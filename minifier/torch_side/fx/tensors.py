@@ -18,7 +18,6 @@ from minifier.data.case.store import written_whole
 from minifier.data.case.values import TensorMeta, is_permuted
 from minifier.errors import CannotSave
 
-_ALIGNMENT_BYTES = 64  # of the first tensor, as torch's allocator aligns: a mapped tensor needs no copy then
 _CHUNK_BYTES = 2**24  # that are copied at once, of a tensor that is not contiguous
 # The names of the dtypes that the format knows.
 NATIVE_DTYPES = {
@@ -34,7 +33,7 @@ NATIVE_DTYPES = {
     torch.bool: "BOOL",
 }
 
-ALIGNMENT_BYTES = 64  # of torch's CPU allocator
+ALIGNMENT_BYTES = 64  # of torch's CPU allocator, and of a file's first tensor: a mapped tensor needs no copy then
 _MAX_OFFSET = 1024  # elements; a larger one would make the file large
 _MAX_WINDOWED_BYTES = 2**28  # of a storage that is kept whole
 _ORDINARY_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -108,11 +107,6 @@ def _own_base(names: list[str], inputs: dict[str, torch.Tensor]) -> str | None:
     return None
 
 
-def _after_zeros(storage_range: torch.Tensor, count: int) -> torch.Tensor:
-    """Return the elements after `count` zeros: the script's own elements there are not the call's."""
-    return torch.cat([storage_range.new_zeros(count), storage_range])
-
-
 class TensorFile:
     """Collects tensors, then writes them into a file. Before `write`, only inputs with an offset are copied."""
 
@@ -157,7 +151,9 @@ class TensorFile:
                 stored |= {name: Stored(base, shared=True, base=base) for name in names if name != base}
                 continue
             if len(names) == 1 and (offset := _offset_to_keep(first)):
-                self._tensors[names[0]] = _after_zeros(flat(first.detach()), offset)
+                # After zeros: the script's own elements there are not the call's.
+                elements = flat(first.detach())
+                self._tensors[names[0]] = torch.cat([elements.new_zeros(offset), elements])
                 stored[names[0]] = Stored(names[0], offset=offset)
                 continue
             if len(names) == 1 and (first.is_contiguous() or first.numel() == 0):
@@ -269,7 +265,7 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Map
         header[key] = {"dtype": name or "U8", "shape": shape, "data_offsets": [end, end + size]}
         end += size
     text = json.dumps(header).encode()
-    text += b" " * (-(8 + len(text)) % _ALIGNMENT_BYTES)
+    text += b" " * (-(8 + len(text)) % ALIGNMENT_BYTES)
     with io.BufferedWriter(io.FileIO(path, "xb")) as file:  # a script may replace `open`
         file.write(len(text).to_bytes(8, "little") + text)
         for key in ordered:

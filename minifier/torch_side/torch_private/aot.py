@@ -15,45 +15,13 @@ from torch._C import _DisableAutocast
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from minifier.data.torch_names import BACKWARD_ARGUMENTS, RUNS_BACKWARD
-from minifier.torch_side.interfaces import AOT, TRAINING, Arguments, Interface, ending_all, stands_on
-
-# Imported on demand, as this takes a fifth of a second.
-_AOT_AUTOGRAD = stands_on("torch._functorch.aot_autograd:aot_module_simplified", loses=AOT)
-_TRAINING = stands_on(
-    "torch._functorch._aot_autograd.graph_compile:aot_stage2_autograd",
-    "torch._functorch.aot_autograd:aot_dispatch_autograd",  # in torch 2.8
-    loses=AOT,
-)
-_INFERENCE = stands_on(
-    "torch._functorch._aot_autograd.graph_compile:aot_stage2_inference",
-    "torch._functorch.aot_autograd:aot_dispatch_base",
-    loses=AOT,
-)
-_FORWARD_AND_BACKWARD = ("fw_compiler", "bw_compiler")
-_FOR_INFERENCE = ("inference_compiler",)
-_PARTITION_FUNCTION = ("partition_fn",)
+from minifier.torch_side.interfaces import Arguments, Interface, ending_all
+from minifier.torch_side.torch_private import declared
 
 Compiler = Callable[..., Any]
 # Called with the compilers of one graph, and a function that compiles it with those that it is given.
 Training = Callable[[Compiler, Compiler, Callable[[Compiler, Compiler], Any]], Any]
 Inference = Callable[[Compiler, Callable[[Compiler], Any]], Any]
-
-# Imported on demand, as this takes a fifth of a second.
-_CALL_COMPILED = stands_on(
-    "torch._functorch._aot_autograd.runtime_wrappers:call_func_at_runtime_with_args",
-    loses=AOT,
-    parameters=("f", "args"),
-)
-_CACHE_LOOKUP = stands_on(
-    "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCache._lookup", loses=AOT, parameters=("key",)
-)
-_DONATED_BUFFERS = stands_on(
-    "torch._functorch.config:donated_buffer", loses="comparisons of gradients whose graph the script retains"
-)
-_PLACES_OF_ENGINE = [
-    stands_on(f"{module}:_engine_run_backward", loses=TRAINING, parameters=("t_outputs",))
-    for module in ("torch.autograd.graph", "torch.autograd")
-]
 
 FORWARD, BACKWARD, INFERENCE = "aot-forward", "aot-backward", "aot-inference"
 PARTITION = "aot-partition"
@@ -133,8 +101,8 @@ def observe_aot_compilers(
         compiled_here.add(key)
         return None
 
-    found_again = _CACHE_LOOKUP.replace(lambda call: call["key"], look_up)
-    return ending_all(end, _CALL_COMPILED.replace(read_call, call_compiled_part), found_again)
+    found_again = declared.CACHE_LOOKUP.replace(lambda call: call["key"], look_up)
+    return ending_all(end, declared.CALL_COMPILED.replace(read_call, call_compiled_part), found_again)
 
 
 def choose_partitions(is_left_out: Callable[[str, str], bool]) -> None:
@@ -148,7 +116,7 @@ def choose_partitions(is_left_out: Callable[[str, str], bool]) -> None:
         is_other = given is not default_partition
         return go_on(default_partition if is_other and is_left_out(PARTITION, name_of_compiler(given)) else given)
 
-    _replace(_TRAINING, _PARTITION_FUNCTION, partition)
+    _replace(declared.COMPILE_TRAINING, ("partition_fn",), partition)
 
 
 def boxed_graph(gm: torch.fx.GraphModule) -> Compiler:
@@ -184,7 +152,7 @@ def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:
         note(roots)
         return go_on()
 
-    for place in _PLACES_OF_ENGINE:
+    for place in declared.ENGINES:
         place.replace(lambda call: call["t_outputs"], run)
 
 
@@ -260,7 +228,7 @@ def call_compiled(compiled: Any, args: Sequence[Any]) -> Any:
 
 def without_donated_buffers() -> AbstractContextManager[Any]:
     """Let backward passes retain their graph, though their compiled code could reuse the memory of saved tensors."""
-    return _DONATED_BUFFERS.patched(False)
+    return declared.DONATED_BUFFERS.patched(False)
 
 
 def _compilers_of(call: Arguments, names: tuple[str, ...]) -> tuple[list[Any], Callable[..., None]] | None:
@@ -308,8 +276,8 @@ def replace_stages(training: Training, inference: Inference) -> Callable[[], Non
 
     Return a function that undoes this; the last replacement is undone first.
     """
-    _AOT_AUTOGRAD.find()  # its parts import each other
+    declared.AOT_AUTOGRAD.find()  # its parts import each other
     return ending_all(
-        _replace(_TRAINING, _FORWARD_AND_BACKWARD, training),
-        _replace(_INFERENCE, _FOR_INFERENCE, inference),
+        _replace(declared.COMPILE_TRAINING, ("fw_compiler", "bw_compiler"), training),
+        _replace(declared.COMPILE_INFERENCE, ("inference_compiler",), inference),
     )

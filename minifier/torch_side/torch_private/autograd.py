@@ -28,20 +28,14 @@ from torch._C._functorch import (
     pop_dynamic_layer_stack,
 )
 
-from minifier.torch_side.interfaces import EVERYTHING, TRAINING, VERSIONS, stands_on
-
-stands_on("torch:Tensor._version", loses=EVERYTHING)
-_SEQUENCE_NUMBER = stands_on("torch._C:_FunctionBase._sequence_nr", loses=TRAINING)
-_KEEP_VERSIONS = stands_on(
-    "torch.autograd.grad_mode:_unsafe_preserve_version_counter", loses=VERSIONS, parameters=("tensors",)
-)
+from minifier.torch_side.torch_private import declared
 
 # Identifies a node while its graph lives: its sequence number in its thread, and its name.
 NodeId = tuple[int, str]
 
 
 def _identity(node: Any) -> NodeId | None:
-    return _SEQUENCE_NUMBER.read(lambda: (node._sequence_nr(), node.name()))
+    return declared.SEQUENCE_NUMBER.read(lambda: (node._sequence_nr(), node.name()))
 
 
 def zeros_without_memory(shape: Sequence[int], dtype: torch.dtype, device: str) -> torch.Tensor:
@@ -75,16 +69,9 @@ def nodes_below(roots: Iterable[Any], most: int) -> Iterator[NodeId]:
 def versions_kept(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
     """Keep the tensors' version counters: autograd does not notice writes inside the context."""
     counting = tuple(tensor for tensor in tensors if not tensor.is_inference())
-    keep = _KEEP_VERSIONS.find() or contextlib.nullcontext
+    keep = declared.KEEP_VERSIONS.find() or contextlib.nullcontext
     with keep(counting):
         yield
-
-
-# Slow to import, and only needed inside transforms.
-_CLEAR_STACK = stands_on(
-    "torch._functorch.pyfunctorch:temporarily_clear_interpreter_stack",
-    loses="recorded values of graphs inside the transforms of torch.func",
-)
 
 
 @contextlib.contextmanager
@@ -96,7 +83,7 @@ def outside_transforms(value: Any) -> Iterator[Any]:
     if not isinstance(value, torch.Tensor) or peek_interpreter_stack() is None:
         yield value
         return
-    if (cleared := _CLEAR_STACK.find()) is None:
+    if (cleared := declared.CLEAR_TRANSFORMS.find()) is None:
         yield None
         return
     with cleared():

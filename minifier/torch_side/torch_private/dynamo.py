@@ -29,63 +29,12 @@ from torch.fx.node import map_arg
 
 from minifier.data.failure.observed import chain
 from minifier.data.torch_names import LAZY_FORWARD, WRAPPED_BACKEND, WRAPPED_CALLABLE
-from minifier.torch_side.interfaces import (
-    EVERYTHING,
-    GRAPHS,
-    OPTIONS,
-    TORCH,
-    TRACING,
-    Arguments,
-    InterfaceState,
-    ending_all,
-    stands_on,
-)
-from minifier.torch_side.torch_private.inductor import INDUCTOR
+from minifier.torch_side.interfaces import TORCH, Arguments, ending_all
+from minifier.torch_side.torch_private import declared
 
-# A checkpoint raises it to end a call: it has recomputed enough.
-_STOP_RECOMPUTATION = stands_on(
-    "torch.utils.checkpoint:_StopRecomputationError",
-    loses="the end of a checkpoint's recomputation: it counts as a failure",
-)
-_CALL_COMPILER = stands_on(
-    "torch._dynamo.output_graph:OutputGraph.call_user_compiler",
-    loses=GRAPHS,
-    parameters=("self", "gm", "example_inputs"),
-)
-_COMPILER = stands_on("torch._dynamo.output_graph:OutputGraph.compiler_fn", loses=GRAPHS)
-_LAZY_CODE = stands_on(
-    "torch.fx._lazy_graph_module:_LazyGraphModule.force_recompile",
-    loses="compiled functions as Dynamo takes them, where a backend returns a graph module's forward",
-)
-_INDUCTOR_INIT = stands_on(
-    "torch:_TorchCompileInductorWrapper.__init__", loses=OPTIONS, parameters=("self", "mode", "options")
-)
-_INDUCTOR_CONFIG = stands_on("torch:_TorchCompileInductorWrapper.config", loses=OPTIONS)
-_INDUCTOR_DYNAMIC = stands_on("torch:_TorchCompileInductorWrapper.dynamic", loses=OPTIONS)
-_FUNCTION = stands_on("torch:_TorchCompileWrapper.compiler_fn", loses=GRAPHS)
-_INIT = stands_on("torch:_TorchCompileWrapper.__init__", loses=OPTIONS, parameters=("self", "backend"))
-_NAME = stands_on("torch:_TorchCompileWrapper.compiler_name", loses=OPTIONS)
-_KEYWORDS = stands_on("torch:_TorchCompileWrapper.kwargs", loses=OPTIONS)
-_DYNAMIC = stands_on("torch:_TorchCompileWrapper.dynamic", loses=OPTIONS)
-_WRAPPERS = [
-    stands_on("torch:_TorchCompileInductorWrapper", loses=EVERYTHING, parameters=("mode", "options", "dynamic")),
-    stands_on("torch:_TorchCompileWrapper", loses=EVERYTHING, parameters=("backend", "mode", "options", "dynamic")),
-]
-_DDP_OPTIMIZER = stands_on(
-    "torch._dynamo.backends.distributed:DDPOptimizer", loses="the backend of a module in DistributedDataParallel"
-)
-_DDP_BACKEND = stands_on(
-    "torch._dynamo.backends.distributed:DDPOptimizer.backend_compile_fn", loses=_DDP_OPTIMIZER.loses
-)
-_COMPILERS = "the compilers of a backend that the script makes with aot_autograd(...)"
-_AOT_BACKEND = stands_on("torch._dynamo.backends.common:AotAutograd", loses=_COMPILERS)
-_AOT_KEYWORDS = stands_on("torch._dynamo.backends.common:AotAutograd.kwargs", loses=_COMPILERS)
+INDUCTOR = "inductor"
 # The attribute in which Dynamo's wrappers keep the backend.
 _WRAPPED = WRAPPED_BACKEND if TORCH >= (2, 9) else WRAPPED_CALLABLE
-
-# torch.compile's wrappers around backends, which pass on mode= and options=; untyped in torch.
-_INDUCTOR_WRAPPER: Callable[..., Any] = _TorchCompileInductorWrapper
-_BACKEND_WRAPPER: Callable[..., Any] = _TorchCompileWrapper
 
 # Raised inside a backend to make Dynamo trace again or skip the frame; not failures.
 _PROTOCOL: tuple[type[BaseException], ...] = (
@@ -94,7 +43,7 @@ _PROTOCOL: tuple[type[BaseException], ...] = (
     TensorifyScalarRestartAnalysis,
     Unsupported,
     KeyboardInterrupt,
-    *filter(None, [_STOP_RECOMPUTATION.find()]),
+    *filter(None, [declared.STOP_RECOMPUTATION.find()]),
 )
 
 
@@ -130,9 +79,11 @@ def observe_backend_calls(observe: Observe) -> Callable[[], None]:
         mode, options = call["mode"], call["options"]
         go_on()  # which refuses bad options
         asked = mode, options.copy() if isinstance(options, dict) and options else None
-        _INDUCTOR_INIT.read(lambda: setattr(call["self"], "minify_asked", asked))
+        declared.INDUCTOR_INIT.read(lambda: setattr(call["self"], "minify_asked", asked))
 
-    return ending_all(_CALL_COMPILER.replace(read_call, call_compiler), _INDUCTOR_INIT.replace(dict, init))
+    return ending_all(
+        declared.CALL_COMPILER.replace(read_call, call_compiler), declared.INDUCTOR_INIT.replace(dict, init)
+    )
 
 
 def note_at_compile(read: Callable[[Any], Any]) -> Callable[[], None]:
@@ -145,7 +96,7 @@ def note_at_compile(read: Callable[[Any], Any]) -> Callable[[], None]:
         go_on()
         call["self"].minify_noted = read(call["backend"])
 
-    return _INIT.replace(dict, init)
+    return declared.INIT.replace(dict, init)
 
 
 def as_dynamo_takes(compiled: Any) -> Any:
@@ -159,7 +110,7 @@ def as_dynamo_takes(compiled: Any) -> Any:
     module = getattr(compiled, "__self__", None)
     if not isinstance(module, _LazyGraphModule) or compiled.__name__ != LAZY_FORWARD:
         return compiled
-    if (write_code := _LAZY_CODE.find()) is None:
+    if (write_code := declared.WRITE_LAZY_CODE.find()) is None:
         return compiled
     write_code(module)
     return module.forward
@@ -193,26 +144,21 @@ def asked_backend(compiler_fn: Any) -> AskedBackend:
     """Remove Dynamo's wrappers from a compiler function."""
     while hasattr(compiler_fn, _WRAPPED):
         compiler_fn = getattr(compiler_fn, _WRAPPED)
-    if (split := _of_ddp(compiler_fn)) is not None:
-        return asked_backend(split)
+    # Dynamo splits a graph for DistributedDataParallel; the parts go to the backend.
+    optimizer, kind = getattr(compiler_fn, "__self__", None), declared.DDP_OPTIMIZER.find(load=False)
+    if kind is not None and isinstance(optimizer, kind) and (backend := declared.DDP_BACKEND.of(optimizer)) is not None:
+        return asked_backend(backend)
     if isinstance(compiler_fn, _TorchCompileInductorWrapper):
-        mode, options = getattr(compiler_fn, "minify_asked", None) or (None, _INDUCTOR_CONFIG.of(compiler_fn) or None)
-        return AskedBackend(None, INDUCTOR, mode, options, _INDUCTOR_DYNAMIC.of(compiler_fn))
+        asked = getattr(compiler_fn, "minify_asked", None)
+        mode, options = asked or (None, declared.INDUCTOR_CONFIG.of(compiler_fn) or None)
+        return AskedBackend(None, INDUCTOR, mode, options, declared.INDUCTOR_DYNAMIC.of(compiler_fn))
     if isinstance(compiler_fn, _TorchCompileWrapper):
-        function, keywords = _FUNCTION.of(compiler_fn), _KEYWORDS.of(compiler_fn) or {}
-        name = _NAME.of(compiler_fn)
+        function, keywords = declared.FUNCTION.of(compiler_fn), declared.KEYWORDS.of(compiler_fn) or {}
+        name = declared.NAME.of(compiler_fn)
         name = _name(function) if name in (None, "", getattr(function, "__name__", None)) else name
         mode, options, noted = keywords.get("mode"), keywords.get("options"), getattr(compiler_fn, "minify_noted", None)
-        return AskedBackend(function, name, mode, options, _DYNAMIC.of(compiler_fn), noted)
+        return AskedBackend(function, name, mode, options, declared.DYNAMIC.of(compiler_fn), noted)
     return AskedBackend(compiler_fn, _name(compiler_fn))
-
-
-def _of_ddp(compiler_fn: Any) -> Any:
-    """Return the backend that gets the parts of a graph that Dynamo splits for DistributedDataParallel; or None."""
-    if _DDP_OPTIMIZER.state() is InterfaceState.NOT_LOADED or (kind := _DDP_OPTIMIZER.find()) is None:
-        return None
-    optimizer = getattr(compiler_fn, "__self__", None)
-    return _DDP_BACKEND.of(optimizer) if isinstance(optimizer, kind) else None
 
 
 def _name(backend: Any) -> str:
@@ -225,9 +171,9 @@ def _name(backend: Any) -> str:
 
 def compiler_for(backend: Any, mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Any:
     """Return the callable `(graph_module, example_inputs) -> compiled` that torch.compile would hand to Dynamo."""
-    if backend == "inductor":
-        return _INDUCTOR_WRAPPER(mode, options, dynamic)
-    return _BACKEND_WRAPPER(backend, mode, options, dynamic)
+    if backend == INDUCTOR:
+        return _TorchCompileInductorWrapper(mode, options, dynamic)  # type: ignore[no-untyped-call]
+    return _TorchCompileWrapper(backend, mode, options, dynamic)  # type: ignore[no-untyped-call]
 
 
 def aot_autograd_arguments(backend: Any) -> dict[str, Any] | None:
@@ -236,19 +182,15 @@ def aot_autograd_arguments(backend: Any) -> dict[str, Any] | None:
     The first call of the backend adds its forward compiler as the compiler for inference, and wraps the compiler of the
     backward pass, which is the forward compiler too unless it was given.
     """
-    if _AOT_BACKEND.state() is InterfaceState.NOT_LOADED or (kind := _AOT_BACKEND.find()) is None:
+    kind = declared.AOT_BACKEND.find(load=False)
+    if kind is None or not isinstance(backend, kind):
         return None
-    if not isinstance(backend, kind):
-        return None
-    arguments = dict(_AOT_KEYWORDS.of(backend) or {})
+    arguments = dict(declared.AOT_KEYWORDS.of(backend) or {})
     backward = arguments.get("bw_compiler")
     if isinstance(backward, types.FunctionType) and backward.__module__ == kind.__module__ and backward.__closure__:
         arguments["bw_compiler"] = backward.__closure__[0].cell_contents
     forward = arguments.get("fw_compiler")
     return {name: value for name, value in arguments.items() if name == "fw_compiler" or value is not forward}
-
-
-_COMPILED_CALL = stands_on("torch.nn.modules.module:Module._compiled_call_impl", loses="modules compiled where called")
 
 
 class _CompiledCall:
@@ -285,15 +227,11 @@ def compile_module_calls(compile_module: Callable[[torch.nn.Module], Any]) -> Ca
 
     A module on which `compile` was called stays as it is.
     """
-    before = _COMPILED_CALL.find()
-    _COMPILED_CALL.assign(_CompiledCall(compile_module))
-    return lambda: _COMPILED_CALL.assign(before)
+    before = declared.COMPILED_CALL.find()
+    declared.COMPILED_CALL.assign(_CompiledCall(compile_module))
+    return lambda: declared.COMPILED_CALL.assign(before)
 
 
-_RUN = stands_on("torch._dynamo.symbolic_convert:InstructionTranslator.run", loses=TRACING, parameters=("self",))
-for _attribute in ("cleanup", "example_inputs", "graph", "nn_modules"):
-    stands_on(f"torch._dynamo.output_graph:OutputGraph.{_attribute}", loses=TRACING)
-_RUN_NODE = stands_on("torch._dynamo.utils:run_node", loses=TRACING, parameters=("node",))
 _FAILING_OP = "_minify_failing_op"  # of an exception: the op that raised it
 
 
@@ -331,8 +269,8 @@ def observe_tracing(observe: Callable[[Any, FindGraph], None]) -> None:
             vars(error).setdefault(_FAILING_OP, op)
             raise
 
-    _RUN.replace(lambda call: _before_cleanup(call["self"].output, observe), lambda _, go_on: go_on())
-    _RUN_NODE.replace(lambda call: _Op(call["node"], call["node"].args, call["node"].kwargs), run_node)
+    declared.TRACE_FRAME.replace(lambda call: _before_cleanup(call["self"].output, observe), lambda _, go_on: go_on())
+    declared.RUN_NODE.replace(lambda call: _Op(call["node"], call["node"].args, call["node"].kwargs), run_node)
 
 
 def _before_cleanup(output: OutputGraph, observe: Callable[[Any, FindGraph], None]) -> None:
@@ -385,16 +323,6 @@ def _erased_op(
     return copy
 
 
-_LOSES = "Dynamo's caches as they were before `minifier.minify` and `minifier.check`"
-_CODES = stands_on("torch._dynamo.convert_frame:input_codes", loses=_LOSES)
-_ENTRIES = stands_on("torch._dynamo.eval_frame:_debug_get_cache_entry_list", loses=_LOSES, parameters=("code",))
-_DELETED = stands_on("torch._dynamo.guards:DeletedGuardManagerWrapper", loses=_LOSES)
-_COMPILER_OF_ENTRY = stands_on("torch._C._dynamo.eval_frame:_CacheEntry.backend", loses=_LOSES)
-_RESET = stands_on("torch._dynamo.eval_frame:reset_code", loses=_LOSES)
-_REMOVAL = stands_on("torch._C._dynamo.eval_frame:_ExtraState.invalidate", loses=_LOSES)
-_SIZES = stands_on("torch._dynamo.pgo:_CODE_STATE", loses=_LOSES)
-
-
 @contextlib.contextmanager
 def dynamo_caches_restored(is_ours: Callable[[Any], bool]) -> Iterator[None]:
     """Afterwards, remove the compiled code whose compiler function `is_ours` accepts, and forget the seen sizes.
@@ -402,14 +330,15 @@ def dynamo_caches_restored(is_ours: Callable[[Any], bool]) -> Iterator[None]:
     Code that was compiled by other backends stays, so that nothing of the user's is compiled again. Sizes that Dynamo
     has seen decide which sizes it makes dynamic later.
     """
-    sizes = copy.deepcopy(_SIZES.find())
+    sizes = copy.deepcopy(declared.SEEN_SIZES.find())
     try:
         yield
     finally:
-        if _SIZES.is_here():
-            _SIZES.assign(sizes)
-        for code in _compiled_codes():
-            _remove_from(code, is_ours)
+        declared.SEEN_SIZES.assign(sizes)
+        codes = declared.CODES.find()
+        for reference in [] if codes is None else declared.CODES.read(lambda: list(codes.seen), []):
+            if (code := reference()) is not None:
+                _remove_from(code, is_ours)
 
 
 def isolated_compile(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:
@@ -425,15 +354,13 @@ def compiled_entries(code: CodeType) -> int:
     return len(_entries_of(code))
 
 
-def _compiled_codes() -> list[CodeType]:
-    codes = _CODES.find()
-    references = [] if codes is None else _CODES.read(lambda: list(codes.seen), [])
-    return [code for reference in references if (code := reference()) is not None]
-
-
 def _entries_of(code: CodeType) -> list[Any]:
-    entries = _ENTRIES.find()
-    return [] if entries is None else [entry for entry in entries(code) if _COMPILER_OF_ENTRY.of(entry) is not None]
+    entries = declared.ENTRIES.find()
+    return (
+        []
+        if entries is None
+        else [entry for entry in entries(code) if declared.COMPILER_OF_ENTRY.of(entry) is not None]
+    )
 
 
 def _remove_from(code: CodeType, is_ours: Callable[[Any], bool]) -> None:
@@ -443,15 +370,10 @@ def _remove_from(code: CodeType, is_ours: Callable[[Any], bool]) -> None:
     stays, without its code.
     """
     entries = _entries_of(code)
-    ours = [entry for entry in entries if is_ours(_COMPILER_OF_ENTRY.of(entry))]
-    reset, deleted = _RESET.find(), _DELETED.find()
+    ours = [entry for entry in entries if is_ours(declared.COMPILER_OF_ENTRY.of(entry))]
+    reset, deleted = declared.RESET.find(), declared.DELETED.find()
     if ours and len(ours) == len(entries) and reset is not None:
         reset(code)
     elif ours and deleted is not None:
         reason = deleted("compiled by minifier for a look alone")
-        for entry in ours:
-            _REMOVAL.read(functools.partial(_invalidate, entry, reason))
-
-
-def _invalidate(entry: Any, reason: Any) -> None:
-    entry.guard_manager.extra_state.invalidate(entry, reason)
+        declared.REMOVAL.read(lambda: [each.guard_manager.extra_state.invalidate(each, reason) for each in ours])

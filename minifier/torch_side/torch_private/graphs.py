@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +17,7 @@ from torch._dynamo.output_graph import GraphCompileReason
 from torch._dynamo.source import AttrSource, LocalSource, TensorProperty, TensorPropertySource
 from torch._dynamo.utils import _extract_tensor_dict
 from torch._dynamo.variables.builder import GraphArg
-from torch._guards import CompileContext, CompileId, GlobalContext, Source, TracingContext, compile_context, tracing
+from torch._guards import CompileContext, CompileId, Source, TracingContext, compile_context, tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 from torch.fx.experimental.symbolic_shapes import (
@@ -31,25 +30,10 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from minifier.data import torch_names
 from minifier.data.torch_names import DYNAMIC_MARKS
-from minifier.torch_side.interfaces import EVERYTHING, SYMBOLS, TORCH, stands_on
-
-stands_on("torch:Tensor._base", loses=EVERYTHING)
-stands_on("torch:UntypedStorage._cdata", loses=EVERYTHING)
-stands_on("torch.fx.experimental.symbolic_shapes:ShapeEnv.settings", loses=EVERYTHING)
-_AS_DYNAMO_CALLS = "a setting of Dynamo while a probe calls a backend"
-_SCALARS = stands_on("torch._dynamo.config:capture_scalar_outputs", loses=_AS_DYNAMO_CALLS)
-_SHAPES = stands_on("torch._dynamo.config:capture_dynamic_output_shape_ops", loses=_AS_DYNAMO_CALLS)
-_DATA_POINTERS = stands_on("torch._functorch.config:fake_tensor_allow_unsafe_data_ptr_access", loses=_AS_DYNAMO_CALLS)
-_LAZY_CODE = stands_on("torch._dynamo.config:use_lazy_graph_module", loses=_AS_DYNAMO_CALLS)
-
-_ASKS_FOR_DEVICES = stands_on(
-    "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init",
-    loses="probes that use CUDA, of a graph on the CPU: CUDA's driver starts before they are forked",
-)
+from minifier.torch_side.interfaces import TORCH
+from minifier.torch_side.torch_private import declared
 
 COMPILE_ID = CompileId(frame_id=0, frame_compile_id=0)
-# Dynamo compiles in a session since torch 2.13.
-_SESSION = [stands_on("torch.compiler:_compile_session_context", loses=_AS_DYNAMO_CALLS)] if TORCH >= (2, 13) else []
 
 
 @contextlib.contextmanager
@@ -63,49 +47,28 @@ def as_dynamo_calls(
     ids of tensors to existing results of `static_context`.
     """
     assert fake_mode.shape_env is not None, "a fake mode of `new_fake_mode`"
-    context = TracingContext(mode_of_call(fake_mode.shape_env))
+    environment = fake_mode.shape_env
+    environment.settings = replace(
+        environment.settings,
+        allow_scalar_outputs=bool(declared.SCALAR_OUTPUTS.find()),
+        allow_dynamic_output_shape_ops=bool(declared.DYNAMIC_OUTPUTS.find()),
+    )
+    context = TracingContext(_safe_mode(environment))
     for number, tensor in enumerate(inputs):
         if isinstance(tensor, torch.Tensor):
             tensor_context = known.get(id(tensor)) or static_context(tensor, local_source(f"x{number}"))
             context.tensor_to_context[tensor] = tensor_context
-    with tracing(context), as_dynamo_compiles(context.global_context):
+    # A method that needs no object, given where to save.
+    declared.SAVE_STATE.read(lambda: declared.SAVE_STATE.find()(None, context.global_context.global_state))
+    session = declared.SESSION.find() if declared.SESSION is not None else None
+    compiling = compile_context(CompileContext(COMPILE_ID))
+    with tracing(context), compiling, (session or contextlib.nullcontext)():
         yield
-
-
-@contextlib.contextmanager
-def as_dynamo_compiles(context: GlobalContext) -> Iterator[None]:
-    """Enter the state in which Dynamo calls a backend: its compile id, its flag, its note of the global state."""
-    autocast, dtype = torch.is_autocast_enabled, torch.get_autocast_dtype
-    accelerator = torch.accelerator.current_accelerator()
-    device = accelerator.type if accelerator is not None else "cuda"
-    context.global_state.update(
-        grad_enabled=(torch.set_grad_enabled, torch.is_grad_enabled()),
-        autocast_enabled=(functools.partial(torch.set_autocast_enabled, device), autocast(device)),
-        autocast_cpu_enabled=(functools.partial(torch.set_autocast_enabled, "cpu"), autocast("cpu")),
-        autocast_gpu_dtype=(functools.partial(torch.set_autocast_dtype, device), dtype(device)),
-        autocast_cpu_dtype=(functools.partial(torch.set_autocast_dtype, "cpu"), dtype("cpu")),
-        autocast_cache_enabled=(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled()),
-    )
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(compile_context(CompileContext(COMPILE_ID)))
-        for session in filter(None, (each.find() for each in _SESSION)):
-            stack.enter_context(session())
-        yield
-
-
-def mode_of_call(environment: ShapeEnv) -> FakeTensorMode:
-    """Return a fake mode like Dynamo's at a backend call, by Dynamo's present configuration."""
-    environment.settings = replace(
-        environment.settings,
-        allow_scalar_outputs=bool(_SCALARS.find()),
-        allow_dynamic_output_shape_ops=bool(_SHAPES.find()),
-    )
-    return _safe_mode(environment)
 
 
 def _safe_mode(environment: ShapeEnv) -> FakeTensorMode:
     """Return a fake mode whose tensors raise where their memory is read, as Dynamo's do."""
-    with _DATA_POINTERS.patched(False):
+    with declared.DATA_POINTERS.patched(False):
         return FakeTensorMode(shape_env=environment, export=False)
 
 
@@ -116,10 +79,9 @@ def local_source(name: str) -> Source:
 
 def static_context(tensor: torch.Tensor, source: Source) -> Any:
     """Return the context that declares all sizes of a tensor constant, and those of a view's base."""
-    base = tensor._base
     return StatefulSymbolicContext(
         dynamic_sizes=[DimDynamic.STATIC] * tensor.dim(),
-        view_base_context=None if base is None else static_context(base, AttrSource(source, "_base")),
+        view_base_context=_base_context(tensor, source),
         tensor_source=source,
     )
 
@@ -133,12 +95,12 @@ def new_fake_mode() -> FakeTensorMode:
 @contextlib.contextmanager
 def asking_for_no_device() -> Iterator[None]:
     """Let the ops of fake tensors on the CPU ask for no device: the question alone keeps forks from using CUDA."""
-    asks = _ASKS_FOR_DEVICES.find()
-    _ASKS_FOR_DEVICES.assign(False)
+    asks = declared.ASKS_FOR_DEVICES.find()
+    declared.ASKS_FOR_DEVICES.assign(False)
     try:
         yield
     finally:
-        _ASKS_FOR_DEVICES.assign(asks)
+        declared.ASKS_FOR_DEVICES.assign(asks)
 
 
 def fake_tensor(
@@ -154,7 +116,7 @@ def fake_tensor(
 
 def graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.GraphModule:
     """Return a GraphModule like Dynamo's, whose code is generated on demand."""
-    with _use_lazy_graph_module(bool(_LAZY_CODE.find())):
+    with _use_lazy_graph_module(bool(declared.LAZY_MODULES.find())):
         return _make_graph_module(root, graph)
 
 
@@ -187,17 +149,6 @@ def is_fake(values: Any) -> bool:
     return any(isinstance(value, FakeTensor) for value in values)
 
 
-_ENV = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
-_VALUES = stands_on(f"{_ENV}.backed_var_to_val", f"{_ENV}.var_to_val", loses=SYMBOLS)  # the latter up to 2.11
-_RANGES = stands_on(f"{_ENV}.var_to_range", loses=SYMBOLS)
-_DUCKS = stands_on(f"{_ENV}.val_to_var", loses=SYMBOLS)
-_NUMBERS = stands_on(f"{_ENV}._generate_unique_id", loses=SYMBOLS)
-_USED_NUMBERS = stands_on(f"{_ENV}.unique_ids", loses=SYMBOLS)
-_STATIC = stands_on(
-    "torch._dynamo.config:assume_static_by_default", loses="whether a script compiles with dynamic=True"
-)
-_MARK_STATIC = stands_on("torch._dynamo:mark_static", loses="which sizes of a probe's inputs are fixed")
-
 Facts = tuple[str, int | float | None, int | None, int | None]  # name, hint, lower and upper bound
 
 
@@ -208,13 +159,13 @@ def marked_dims(tensor: torch.Tensor) -> frozenset[int]:
 
 def mark_static(tensor: torch.Tensor, dims: Sequence[int]) -> None:
     """Let Dynamo keep these dimensions fixed, also with `dynamic=True`."""
-    if _MARK_STATIC.is_here():
-        _MARK_STATIC.find()(tensor, list(dims))
+    if (mark := declared.MARK_STATIC.find()) is not None:
+        mark(tensor, list(dims))
 
 
 def assumes_dynamic() -> bool:
     """Whether Dynamo currently treats every size as symbolic, like with `dynamic=True`."""
-    return _STATIC.is_here() and not _STATIC.find()
+    return declared.STATIC.find() is False
 
 
 def _bound(value: Any) -> int | None:
@@ -231,9 +182,9 @@ def symbols_of(values: Sequence[Any]) -> list[Facts]:
                 continue
             env = number.node.shape_env
             for symbol in sorted(number.node.expr.free_symbols, key=str):
-                backed = (_VALUES.of(env) or {}).get(symbol)
+                backed = (declared.VALUES.of(env) or {}).get(symbol)
                 hint = None if backed is None else float(backed) if backed.is_Float else int(backed)
-                bounds = (_RANGES.of(env) or {}).get(symbol)
+                bounds = (declared.RANGES.of(env) or {}).get(symbol)
                 low, high = (None, None) if bounds is None else (_bound(bounds.lower), _bound(bounds.upper))
                 facts.setdefault(str(symbol), (str(symbol), hint, low, high))
     return list(facts.values())
@@ -246,7 +197,7 @@ class _Named(ShapeEnv):
 
     def _generate_unique_id(self, *args: Any, **kwargs: Any) -> int:
         number, self.next_number = self.next_number, None
-        used = _USED_NUMBERS.of(self)
+        used = declared.USED_NUMBERS.of(self)
         if number is None or used is None or number in used:
             return super()._generate_unique_id(*args, **kwargs)
         used.add(number)
@@ -266,7 +217,7 @@ class SymbolicSizes:
         self._call_next(name)
         symbol = self.env.create_symbol(hint, LocalSource(name), DimDynamic.DYNAMIC)
         if duck:
-            known = _DUCKS.of(self.env)
+            known = declared.DUCKS.of(self.env)
             (known if known is not None else {}).setdefault(hint, symbol)
         return self._bounded(self.env.create_symintnode(symbol, hint=hint), low, high)
 
@@ -326,15 +277,8 @@ class SymbolicSizes:
             yield
 
 
-def _read_name(source: Any) -> Any:
-    return source.name
-
-
-def _call_name(source: Any) -> Any:
-    return source.name()
-
-
-_name_of = _read_name if TORCH >= (2, 10) else _call_name  # a property since then
+# A property since torch 2.10.
+_name_of: Callable[[Any], str] = operator.attrgetter("name") if TORCH >= (2, 10) else operator.methodcaller("name")
 
 
 def _base_context(tensor: torch.Tensor, source: Any) -> Any:
@@ -377,13 +321,10 @@ def complete_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """
     module.meta.update({torch_names.FLAT_NAMES: {}, torch_names.COMPILE_ID: COMPILE_ID, **_BACKEND_ID})
     held = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
-    facts = {
-        torch_names.REASON: GraphCompileReason("return_value", [], graph_break=False),
-        torch_names.PARAMETER_SOURCES: {name: AttrSource(LocalSource("self"), name) for name in held},
-        torch_names.USER_STACKS: {},
-    }
-    for name, value in facts.items():
-        object.__setattr__(module, name, value)
+    sources = {name: AttrSource(LocalSource("self"), name) for name in held}
+    object.__setattr__(module, torch_names.REASON, GraphCompileReason("return_value", [], graph_break=False))
+    object.__setattr__(module, torch_names.PARAMETER_SOURCES, sources)
+    object.__setattr__(module, torch_names.USER_STACKS, {})
     return module
 
 
@@ -406,13 +347,8 @@ def add_arguments(module: torch.fx.GraphModule, values: Sequence[Any]) -> None:
             node.meta["grapharg"] = GraphArg(source, value, False, None, is_tensor=False, example_strong_ref=value)
         elif isinstance(example, FakeTensor):
             if value.storage_offset() != as_hint(example.storage_offset()):
-                example = node.meta["example_value"] = _fake_at(example, int(value.storage_offset()))
+                facts = example.fake_mode, example.shape, example.stride(), example.dtype, str(example.device)
+                moved = fake_tensor(*facts, int(value.storage_offset()))
+                example = node.meta["example_value"] = moved.requires_grad_(example.requires_grad)
             node.meta["grapharg"] = GraphArg(source, value, False, example)
             node.meta["tensor_dict"] = _extract_tensor_dict(value)
-
-
-def _fake_at(example: FakeTensor, offset: int) -> Any:
-    """Return the fake input at another offset of its storage."""
-    shape, stride = example.shape, example.stride()
-    moved = fake_tensor(example.fake_mode, shape, stride, example.dtype, str(example.device), offset)
-    return moved.requires_grad_(example.requires_grad)

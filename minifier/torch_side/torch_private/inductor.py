@@ -23,36 +23,14 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves
 
 from minifier.data.torch_names import COMPILE_FX, MACHINE_CHECK
-from minifier.torch_side.interfaces import BISECTION, CACHES, EXPORTED, TORCH, InterfaceState, ending_all, stands_on
+from minifier.torch_side.interfaces import TORCH, ending_all
+from minifier.torch_side.torch_private import declared
 from minifier.torch_side.torch_private.modes import variable_set
-
-_COMPILE_THREADS = stands_on("torch._inductor.config:compile_threads", loses=CACHES)
-_CACHES_OF_GRAPHS = [
-    stands_on(place, loses=CACHES)
-    for place in (
-        "torch._inductor.config:fx_graph_cache",
-        "torch._inductor.config:fx_graph_remote_cache",
-        "torch._functorch.config:enable_autograd_cache",
-    )
-]
-_THREADS = stands_on(
-    "torch._inductor.async_compile:AsyncCompile.pool", loses="inductor in a fork of a process that has compiled"
-)
-_FOLDER = stands_on("torch._inductor.runtime.cache_dir_utils:default_cache_dir", loses=CACHES)
-_VECTORS = stands_on("torch._inductor.cpu_vec_isa:valid_vec_isa_list", loses=CACHES)
-
-_LOADING = stands_on(
-    "torch._inductor.graph:GraphLowering._compile_to_module_lines",
-    loses="time: a probe that is past the step that fails goes on to compile what inductor has written",
-)
-_AHEAD_OF_LOADING = ("codegen_and_compile", "joint_graph_passes", "pre_grad_passes")  # functions of inductor
-
-INDUCTOR = "inductor"
 
 
 def compile_in_this_process() -> None:
     """Make inductor compile in this process: its worker processes would outlive a probe."""
-    _COMPILE_THREADS.assign(1)
+    declared.COMPILE_THREADS.assign(1)
 
 
 def tame_inductor() -> None:
@@ -62,14 +40,15 @@ def tame_inductor() -> None:
     of the source.
     """
     compile_in_this_process()
-    for setting in _CACHES_OF_GRAPHS:
+    for setting in declared.GRAPH_CACHES:
         setting.assign(False)
 
 
 def raised_ahead_of_loading(traceback: str) -> bool:
     """Whether inductor raised before it has compiled and loaded the code that it writes for a graph."""
-    functions = re.findall(r", in (?:_recursive_)?(\w+)$", traceback, re.MULTILINE)
-    return not {*_AHEAD_OF_LOADING}.isdisjoint(functions) and _LOADING.place.rpartition(".")[2] not in functions
+    functions = {*re.findall(r", in (?:_recursive_)?(\w+)$", traceback, re.MULTILINE)}
+    ahead = {"codegen_and_compile", "joint_graph_passes", "pre_grad_passes"}
+    return not ahead.isdisjoint(functions) and declared.LOADING.place.rpartition(".")[2] not in functions
 
 
 def observe_loading(before: Callable[[], None]) -> None:
@@ -79,7 +58,7 @@ def observe_loading(before: Callable[[], None]) -> None:
         before()
         return go_on()
 
-    _LOADING.replace(lambda call: None, around)
+    declared.LOADING.replace(lambda call: None, around)
 
 
 def forget_threads() -> None:
@@ -87,7 +66,7 @@ def forget_threads() -> None:
 
     torch forgets its worker processes after a fork, but not these threads.
     """
-    if _THREADS.state() is not InterfaceState.NOT_LOADED and (pool := _THREADS.find()) is not None:
+    if (pool := declared.THREADS.find(load=False)) is not None:
         pool.cache_clear()
 
 
@@ -106,12 +85,8 @@ def inductor_folder() -> Path:
 
     If torch does not say, return a folder of a name that it would not take: nothing is found there.
     """
-    find = _FOLDER.find() or _unknown_folder
-    return Path(find())
-
-
-def _unknown_folder() -> str:
-    return os.path.join(tempfile.gettempdir(), "minify-unknown-inductor")
+    find = declared.CACHE_FOLDER.find()
+    return Path(find()) if find is not None else Path(tempfile.gettempdir(), "minify-unknown-inductor")
 
 
 @functools.cache
@@ -157,7 +132,7 @@ def warm_up_inductor() -> None:
     This takes nearly two seconds, and runs compilers for ten unless the user's cache has the libraries, or another
     process of the run has made them. No op runs.
     """
-    if _VECTORS.state() is InterfaceState.NOT_LOADED or (valid_vec_isa_list := _VECTORS.find()) is None:
+    if (valid_vec_isa_list := declared.VECTORS.find(load=False)) is None:
         return
     link_libraries(_checks(), checks_only=True)
     # Without a compiler, for example, each child will see the error itself.
@@ -181,13 +156,6 @@ def inductor_entry() -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
-_DISABLES = stands_on(
-    "torch._inductor.compiler_bisector:CompilerBisector.disable_subsystem",
-    loses=BISECTION,
-    parameters=("backend", "subsystem", "debug_info"),
-)
-
-
 def choose_applications(is_left_out: Callable[[str, str], bool]) -> None:
     """Ask `is_left_out(subsystem, name)` before whatever inductor applies in this process from now on.
 
@@ -198,14 +166,9 @@ def choose_applications(is_left_out: Callable[[str, str], bool]) -> None:
     def is_disabled(backend: str, subsystem: str, debug_info: Callable[[], str] | None = None) -> bool:
         return is_left_out(subsystem, debug_info() if debug_info is not None else "")
 
-    _DISABLES.assign(staticmethod(is_disabled))
+    declared.DISABLES.assign(staticmethod(is_disabled))
 
 
-_COMPILE = stands_on(
-    "torch._inductor:aoti_compile_and_package", loses=EXPORTED, parameters=("exported_program", "inductor_configs")
-)
-_LOAD = stands_on("torch._inductor:aoti_load_package", loses=EXPORTED, parameters=("path",))
-_RUN = stands_on("torch._C._aoti:AOTIModelPackageLoader.boxed_run", loses=EXPORTED)
 # The guards on inputs came with torch 2.9; eager has none.
 _UNGUARDED: dict[str, Any] = {"check_guards": False} if TORCH >= (2, 9) else {}
 
@@ -225,7 +188,9 @@ class _Loader:
     def boxed_run(self, inputs: list[Any], *args: Any, **kwargs: Any) -> Any:
         """Return the package's flat outputs. Empties the list, like the original loader."""
         if args or kwargs:
-            _RUN.tell_loss(f"{_RUN.place} is called with other arguments than the inputs")
+            declared.RUN_PACKAGE.tell_loss(
+                f"{declared.RUN_PACKAGE.place} is called with other arguments than the inputs"
+            )
             return self._loader.boxed_run(inputs, *args, **kwargs)
         tensors = tuple(inputs)
         inputs.clear()
@@ -253,7 +218,7 @@ def observe_aot_inductor(on_compile: OnCompile, on_load: OnLoad) -> Callable[[],
     def load_package(path: Any, go_on: Callable[[], Any]) -> Any:
         model: Any = go_on()
         if isinstance(path, (str, os.PathLike)):
-            _LOAD.read(lambda: observe_runs(model, os.fspath(path)))
+            declared.LOAD_PACKAGE.read(lambda: observe_runs(model, os.fspath(path)))
         return model
 
     def observe_runs(model: Any, path: str) -> None:
@@ -270,7 +235,7 @@ def observe_aot_inductor(on_compile: OnCompile, on_load: OnLoad) -> Callable[[],
 
         @functools.wraps(call)
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-            model = _LOAD.read(lambda: with_loader(self, runs[self]), self) if self in runs else self
+            model = declared.LOAD_PACKAGE.read(lambda: with_loader(self, runs[self]), self) if self in runs else self
             return call(model, *args, **kwargs)
 
         kind.__call__ = __call__
@@ -286,8 +251,10 @@ def observe_aot_inductor(on_compile: OnCompile, on_load: OnLoad) -> Callable[[],
             kind.__call__ = call
 
     return ending_all(
-        _COMPILE.replace(lambda call: (call["exported_program"], call["inductor_configs"]), compile_package),
-        _LOAD.replace(lambda call: call["path"], load_package),
+        declared.COMPILE_PACKAGE.replace(
+            lambda call: (call["exported_program"], call["inductor_configs"]), compile_package
+        ),
+        declared.LOAD_PACKAGE.replace(lambda call: call["path"], load_package),
         end_patches,
     )
 

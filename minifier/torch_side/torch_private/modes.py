@@ -22,21 +22,14 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_m
 from torch.utils._config_module import _UNSET_SENTINEL, ConfigModule
 from torch.utils._device import DeviceContext
 
-from minifier.torch_side.interfaces import EVERYTHING, INFERENCE, STACKS, stands_on
-
-stands_on("torch._dynamo.config:_config", loses=EVERYTHING)
-for _name in ("ConfigModule._is_default", "_ConfigEntry.alias", "_ConfigEntry.env_value_force"):
-    stands_on(f"torch.utils._config_module:{_name}", loses=EVERYTHING)
+from minifier.torch_side.torch_private import declared
 
 
-def _modules() -> Iterator[tuple[str, ConfigModule]]:
-    """Yield each loaded configuration module once, with an importable name."""
-    seen: set[int] = set()
+def _modules() -> list[tuple[str, ConfigModule]]:
+    """Return each loaded configuration module once, with an importable name: its own, if it has that."""
     loaded = [(name, module) for name, module in sys.modules.items() if isinstance(module, ConfigModule)]
-    for name, module in sorted(loaded, key=lambda pair: (pair[0] != pair[1].__name__, pair[0])):
-        if id(module) not in seen:
-            seen.add(id(module))
-            yield name, module
+    loaded.sort(key=lambda pair: (pair[0] != pair[1].__name__, pair[0]), reverse=True)
+    return sorted({id(module): (name, module) for name, module in loaded}.values())
 
 
 def config_values() -> dict[tuple[str, str], Any]:
@@ -44,7 +37,7 @@ def config_values() -> dict[tuple[str, str], Any]:
     values = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecated values warn when they are read
-        for name, module in sorted(_modules()):
+        for name, module in _modules():
             for key, entry in module._config.items():
                 if entry.alias is not None:
                     continue
@@ -92,11 +85,7 @@ def variable_set(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-_DISABLE_INFERENCE_MODE = stands_on("torch._dynamo.convert_frame:maybe_disable_inference_mode", loses=INFERENCE)
-stands_on("torch._dynamo.variables.torch_function:TorchFunctionModeStackStateManager.stack", loses=EVERYTHING)
-
 # Untyped in torch.
-_depth: Callable[[], int] = _len_torch_function_stack
 _pop: Callable[[], Any] = _pop_mode
 _push: Callable[[Any], None] = _push_mode
 _stack: Callable[[], list[Any]] = _get_current_function_mode_stack
@@ -114,10 +103,10 @@ def note_inference_mode() -> Callable[[], None]:
         disabling = disable()
         if isinstance(disabling, AbstractContextManager):
             return _noting_inference_mode(disabling)
-        _DISABLE_INFERENCE_MODE.tell_loss(f"{_DISABLE_INFERENCE_MODE.place} returns no context")
+        declared.DISABLE_INFERENCE_MODE.tell_loss(f"{declared.DISABLE_INFERENCE_MODE.place} returns no context")
         return disabling
 
-    return _DISABLE_INFERENCE_MODE.replace(lambda _: None, noting)
+    return declared.DISABLE_INFERENCE_MODE.replace(lambda _: None, noting)
 
 
 @contextlib.contextmanager
@@ -155,7 +144,7 @@ def other_function_modes() -> list[str]:
 
 @contextlib.contextmanager
 def _without_function_modes() -> Iterator[None]:
-    modes = [_pop() for _ in range(_depth())]
+    modes = [_pop() for _ in range(_len_torch_function_stack())]
     try:
         yield
     finally:
@@ -183,15 +172,6 @@ def device_kinds() -> tuple[str, ...]:
     return tuple(dict.fromkeys(("cuda", "xpu", _get_privateuse1_backend_name())))
 
 
-_QUESTIONS = ("is_available", "device_count")
-_START = "_lazy_init"  # starts a device's driver, as the questions do
-_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
-_NVML_COUNT = stands_on(
-    "torch.cuda:_device_count_nvml",
-    loses="speed: modules that ask for CUDA when they are imported are imported in each probe",
-)
-
-
 def _refuse(*_arguments: Any, **_more: Any) -> NoReturn:
     raise ImportError("it asks for a device")
 
@@ -202,11 +182,11 @@ def asking_nvml() -> Iterator[bool]:
 
     CUDA's driver, which tells it otherwise, is then not started: forks cannot use CUDA after that.
     """
-    count = _NVML_COUNT.find()
+    count = declared.NVML_COUNT.find()
     if count is None or count() < 0:
         yield False
         return
-    with variable_set(_BY_NVML, "1"):
+    with variable_set("PYTORCH_NVML_BASED_CUDA_CHECK", "1"):
         yield True
 
 
@@ -221,8 +201,9 @@ def imports_refused_devices() -> Iterator[None]:
     built = [module for module in kinds if getattr(module, "_is_compiled", lambda: True)()]
     with asking_nvml() as by_nvml:
         unknown = [module for module in built if not (by_nvml and module is torch.cuda)]
-        refused = [(module, _START) for module in built]
-        refused += itertools.product((torch.accelerator, *unknown) if unknown else (), _QUESTIONS)
+        refused = [(module, "_lazy_init") for module in built]  # which starts a device's driver, as the questions do
+        asked = (torch.accelerator, *unknown) if unknown else ()
+        refused += itertools.product(asked, ("is_available", "device_count"))
         before = [(module, name, getattr(module, name)) for module, name in refused if hasattr(module, name)]
         for module, name, _ in before:
             setattr(module, name, _refuse)
@@ -238,8 +219,6 @@ def is_capturing() -> bool:
     in_use = bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
     return in_use and bool(torch.cuda.is_current_stream_capturing())
 
-
-_PRINT_STACKS = stands_on("torch._C:_set_print_stack_traces_on_fatal_signal", loses=STACKS)
 
 _STACK_BYTES = 2**20
 _handlers_stack: mmap.mmap | None = None  # in use until the process ends
@@ -259,7 +238,7 @@ def print_native_stacks() -> None:
     aborted: another process has to notice that (`Child.look_for_death`).
     """
     global _handlers_stack
-    set_printing = _PRINT_STACKS.find()
+    set_printing = declared.PRINT_STACKS.find()
     if set_printing is None:
         return
     if _handlers_stack is None:

@@ -17,11 +17,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from minifier.data.torch_names import ENTRY_POINTS, HIGHER_ORDER
-from minifier.torch_side.interfaces import REGISTRATIONS, stands_on
-
-_FUNCTIONS = stands_on("torch._dynamo.backends.registry:_COMPILER_FNS", loses=REGISTRATIONS)
-_ENTRY_POINTS = stands_on("torch._dynamo.backends.registry:_BACKENDS", loses="the entry points of backends")
-_DEFINE = stands_on("torch.library:Library.define", loses=REGISTRATIONS, parameters=("self", "schema"))
+from minifier.torch_side.torch_private import declared
 
 Stack = tuple[tuple[str, str], ...]  # (module, function) of each frame, innermost first
 
@@ -60,20 +56,20 @@ class _Registrations(dict[str, Any]):
 
 def note_registrations() -> None:
     """Record which code registers each backend and defines each operator, from now on."""
-    table = _FUNCTIONS.find()
+    table = declared.BACKENDS.find()
     if isinstance(table, _Registrations):  # since an earlier run, which was told of what is missing
-        _DEFINE.find()
+        declared.DEFINE.find()
         return
     if type(table) is dict:
-        _FUNCTIONS.assign(_Registrations(table))
+        declared.BACKENDS.assign(_Registrations(table))
     elif table is not None:
-        _FUNCTIONS.tell_loss(f"{_FUNCTIONS.place} is no longer a dict")
+        declared.BACKENDS.tell_loss(f"{declared.BACKENDS.place} is no longer a dict")
 
     def define(name: str, go_on: Callable[[], Any]) -> Any:
         _operators.setdefault(name, _stack())
         return go_on()
 
-    _DEFINE.replace(lambda call: f"{call['self'].ns}::{_operator(call['schema'])}", define)
+    declared.DEFINE.replace(lambda call: f"{call['self'].ns}::{_operator(call['schema'])}", define)
 
 
 _operators: dict[str, Stack] = {}
@@ -91,26 +87,26 @@ def operator_stack(name: str) -> Stack:
 
 def registration_stack(name: str) -> Stack:
     """Return the stack that registered the backend; empty if unknown."""
-    table = _FUNCTIONS.find()
+    table = declared.BACKENDS.find()
     return table.stacks.get(name, ()) if isinstance(table, _Registrations) else ()
 
 
 def registered_names(function: Any) -> list[str]:
     """Return all names under which this callable is registered."""
-    return [name for name, known in (_FUNCTIONS.find() or {}).items() if known is function]
+    return [name for name, known in (declared.BACKENDS.find() or {}).items() if known is function]
 
 
 @functools.cache
 def entry_point_of(name: str) -> EntryPoint | None:
     """Return the backend's entry point or None. Torch forgets loaded entry points, hence the cache."""
     points = entry_points(group=ENTRY_POINTS, name=name)
-    return (_ENTRY_POINTS.find() or {}).get(name) or next(iter(points), None)
+    return (declared.ENTRY_POINTS.find() or {}).get(name) or next(iter(points), None)
 
 
 def backend_table() -> list[tuple[str, Any, EntryPoint | None]]:
     """Return (name, callable or None if not loaded, entry point or None) of every backend that torch finds."""
     names = torch.compiler.list_backends(exclude_tags=())
-    functions = _FUNCTIONS.find() or {}
+    functions = declared.BACKENDS.find() or {}
     return [(name, functions.get(name), entry_point_of(name)) for name in names]
 
 

@@ -11,14 +11,6 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from minifier.torch_side.interfaces import EVERYTHING, stands_on
-
-stands_on("torch._ops:OpOverload._schema", loses=EVERYTHING)
-stands_on(
-    "torch.utils._python_dispatch:TorchDispatchMode.supports_higher_order_operators",  # since torch 2.9
-    loses="known values in the bodies of higher-order ops: a body keeps more ops and inputs than it needs",
-)
-
 _WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64}
 
 
@@ -111,8 +103,6 @@ def giving_draws(draws: list[Draw]) -> contextlib.AbstractContextManager[Any]:
     """
     return _Replaying(draws)
 
-
-stands_on("torch:Tensor._is_zerotensor", loses=EVERYTHING)
 
 _UNINITIALISED = {
     "aten::empty.memory_format",
