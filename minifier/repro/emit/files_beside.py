@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,13 +16,15 @@ from minifier.errors import UsageError
 _SUFFIX = re.compile(r"\.\w+")
 
 MAX_FILE_BYTES = 2**20
+# Leads a variable to a file of its name, which lies next to the repro.
 _SETTING = 'os.environ["{name}"] = str(pathlib.Path(__file__).with_name("{name}{suffix}"))'
 _NAMED = re.compile(
     r'os\.environ\["(?P<name>\w+)"\] = str\(pathlib\.Path\(__file__\)\.with_name\("(?P<file>(?P=name)(?:\.\w+)?)"\)\)'
 )
-_SAID = "Reads {} in the folder in which it runs."
+# The line of a repro's last comment about a file that its backend reads.
+NOTE_OF_FILE = "Reads {} in the folder in which it runs."
 _READ = re.compile(
-    rf"^# {re.escape(_SAID).replace(re.escape('{}'), '(?P<file>[a-zA-Z0-9_-][a-zA-Z0-9_.-]*)')}$", re.MULTILINE
+    rf"^# {re.escape(NOTE_OF_FILE).replace(re.escape('{}'), '(?P<file>[a-zA-Z0-9_-][a-zA-Z0-9_.-]*)')}$", re.MULTILINE
 )
 _NAME = re.compile(r"[a-zA-Z0-9_-]+\.[a-zA-Z0-9_.-]+")
 # Files of an output folder or a bundle have these names or ends.
@@ -38,22 +39,12 @@ def files_read(backend: BackendReference) -> dict[str, Path]:
     return {name: Path(name).absolute() for name in names if may_lie_beside(Path(name))}
 
 
-def setting_of_file(name: str, suffix: str) -> str:
-    """Return the statement that leads a variable to a file of its name, which lies next to the repro."""
-    return _SETTING.format(name=name, suffix=suffix)
-
-
 def may_lie_beside(path: Path) -> bool:
     """Whether the path is that of a file which can be read, and is not too large."""
     try:
         return path.is_file() and path.stat().st_size <= MAX_FILE_BYTES and os.access(path, os.R_OK)
     except (OSError, ValueError):
         return False
-
-
-def said_of_files(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the lines of a repro's last comment about the files that its backend reads."""
-    return tuple(map(_SAID.format, names))
 
 
 def files_beside(text: str) -> tuple[str, ...]:
@@ -103,7 +94,7 @@ def variables_source(state: State) -> VariablesSource:
             lines.append(f"os.environ[{literal(name)}] = {literal(value)}")
         elif (suffix := _suffix_of_file(name, value)) is not None:
             files[name + suffix] = Path(value)
-            lines.append(setting_of_file(name, suffix))
+            lines.append(_SETTING.format(name=name, suffix=suffix))
         else:
             elsewhere.append((name, value))
     return VariablesSource(tuple(lines), ("import pathlib",) if files else (), files, tuple(elsewhere))

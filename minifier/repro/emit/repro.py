@@ -16,7 +16,7 @@ from minifier.data.case.literals import imports_of, imports_of_config, literal, 
 from minifier.data.case.store import copy_atomically, write_atomically
 from minifier.data.case.switches import statements
 from minifier.repro.emit.call_source import call_source
-from minifier.repro.emit.files_beside import VariablesSource, files_read, said_of_files, variables_source
+from minifier.repro.emit.files_beside import NOTE_OF_FILE, VariablesSource, files_read, variables_source
 from minifier.repro.emit.footer import footer, operator_imports
 from minifier.repro.emit.forms import Form, Template, Variant, makes_inputs
 from minifier.repro.emit.graph_source import FunctionSource, function_source, with_public_flex
@@ -139,6 +139,7 @@ def write_repro(
     imports_of_settings, settings, settings_of_script = _settings(case.state, script_names)
     logging = _logging(case.failure.message) if variant.logging else ()
     environment = variables_source(case.state) if variant.environment else VariablesSource()
+    given = dict(environment.elsewhere)
     files = files_read(case.backend) if variant.files else {}
     of_script = split_imports(script_code)
     imports = {
@@ -162,13 +163,9 @@ def write_repro(
         (2, kept([*settings_of_script, *calls.bindings])),
         *((2, kept([definition])) for definition in [*definitions, *own.definitions]),
         (2, kept([*statements, *own.inputs, *steps])),
-        (1, [
-            f"# {line}".rstrip()
-            for line in (*footer(case, inputs, [name for name, _ in environment.elsewhere]), *said_of_files(files))
-        ]),
+        (1, [f"# {line}".rstrip() for line in (*footer(case, inputs, given), *map(NOTE_OF_FILE.format, files))]),
     ])  # fmt: skip
     tensors = case.tensors if stored else None
-    given = dict(environment.elsewhere)
     return Repro(text, template, tensors, variant, _variables(source), {**environment.files, **files}, given)
 
 
