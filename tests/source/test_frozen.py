@@ -37,6 +37,7 @@ def run_of(source, *failing, called="fast(x)", backends=(), further=(), is_inlin
 
 ALLCLOSE = "ok = torch.allclose(fast(x), model(x), rtol=1e-2)\nif not ok:\n    raise RuntimeError('wrong')\n"
 ASSERT = "expected = model(x)\ngot = fast(x)\nassert_close(got, expected, rtol=1e-2, msg='wrong')\n"
+DOTTED = "torch.testing.assert_close(fast(x), model(x), rtol=1e-2)\n"
 CHAIN = "got = fast(x)\nlimit = 1e-3\nerror = got - model(x)\nworst = error.abs().max()\nassert worst < limit\n"
 WORST = """\
 worst = 0.0
@@ -93,6 +94,7 @@ def test_the_check_may_not_be_another(check, failing, old, new):
         (ALLCLOSE, (), ("import", "from", "def model", "return", "fast =", "x =")),
         (ASSERT, (), ("import", "from", "def model", "return", "fast =", "x =", "expected =")),
         (HELPER, (), ("import", "from", "def model", "return", "fast =", "x =")),
+        (DOTTED, (), ("import", "from", "def model", "return", "fast =", "x =")),
         (PARAMETER + CALL, IN_CHECK, ("import", "from", "def model", "return", "fast =", "x =")),
         (LOOP, (), ("import", "from", "def model", "return", "fast =", "x =", "for a, b")),
     ],

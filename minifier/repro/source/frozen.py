@@ -116,7 +116,7 @@ class Slices:
         self._around = {number for each in self._called | self._compiling for number in self._up(each)}
         changing: dict[int, set[int]] = {}  # by the statement that binds a name: the statements that change the object
         for reader, name, binders in tree.reads:
-            if name == _changed(tree.statements[reader]):
+            if name == _changed(tree.statements[reader]) and name not in self._script.imported:
                 for binder in binders:
                     changing.setdefault(binder, set()).add(reader)
         # (statement, name that it reads, statements that bind the name or change the object)
