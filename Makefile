@@ -41,7 +41,7 @@ test: .venv/.test
 
 # What takes long, or a program of its own: many kills, Ray, a browser, the documentation, most of tests/corpus.
 soak: .venv/.soak
-	$(PYTEST) -m soak $(PYTEST_ARGS)
+	$(PYTEST) -m "soak or hypothesis" --hypothesis-profile=soak $(PYTEST_ARGS)
 
 # Every failing program of tests/corpus, one after the other, and the table of reported failures; two hours.
 corpus: .venv/.test

@@ -33,8 +33,10 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 from vocabulary import CASES, Bureau, CommandLine, Minified, Project, in_child
 
-# A test reads no clock, nor does Hypothesis for it: a busy machine takes longer for an example.
-hypothesis.settings.register_profile("tests", deadline=None)
+# A test reads no clock, nor does Hypothesis for it: a busy machine takes longer for an example. `make soak` has the
+# profile of that name.
+hypothesis.settings.register_profile("tests", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("soak", deadline=None)
 hypothesis.settings.load_profile("tests")
 
 STARTS_A_PROCESS = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}

@@ -64,13 +64,6 @@ def test_a_signal_while_a_program_is_started_ends_both(number, forked):
     forked(work)
 
 
-def test_a_started_program_can_be_ended_by_signals():
-    child = Child.launched(["sleep", "inf"])
-    child.send(signal.SIGTERM)
-    supervise([child])
-    assert child.signal == signal.SIGTERM
-
-
 def test_a_look_is_made_as_often_as_one_asks_for():
     clock = Clock()
     child, ticks, seen = started(HANGS, 30, now=clock), [], []
@@ -98,15 +91,6 @@ def test_what_outlives_a_child_in_its_group_is_killed(tmp_path):
     supervise([child])
     assert child.code == 0
     wait_for_the_end_of(int(note.read_text()))
-
-
-def test_a_child_is_waited_for_once():
-    child = started("pass", 30)
-    supervise([child])
-    supervise([child])
-    child.kill()
-    child.send(signal.SIGTERM)
-    assert child.code == 0 and child.has_ended
 
 
 def test_an_error_while_a_step_runs_leaves_none_of_its_processes(tmp_path):
@@ -144,12 +128,6 @@ def test_a_program_that_goes_on_after_sigterm_is_killed_with_its_children():
         end(process, 0.1)
         assert process.returncode == -signal.SIGKILL
     wait_for_the_end_of(child)
-
-
-def test_a_program_that_ends_by_sigterm_is_waited_for():
-    with subprocess.Popen([sys.executable, "-c", HANGS]) as process:
-        end(process)
-        assert process.returncode == -signal.SIGTERM
 
 
 def test_time_in_which_everything_was_suspended_counts_for_no_limit():

@@ -69,28 +69,6 @@ def write(folder, header, name="case.py"):
     return folder / name
 
 
-def test_a_header_is_read(tmp_path):
-    header = "source: https://example.com/1\nreach: exit 3, 2 ops\nrun: --verify 1 -- --layers 4 'a b'\nlayer: soak"
-    program = Program.read(write(tmp_path, header))
-    assert (program.what, program.exit, program.size) == ("The backend knows no cosine.", 3, 2)
-    assert (program.options, program.arguments) == (["--verify", "1"], ["--layers", "4", "a b"])
-    assert program.layer == "soak" and program.lacks() == ""
-
-
-@pytest.mark.parametrize("header", ["reach: exit zero", "source: https://example.com", "reach: exit 0\nlayer: odd"])
-def test_a_wrong_header_is_named(tmp_path, header):
-    with pytest.raises(Exception, match=r"case\.py: its docstring lacks"):
-        Program.read(write(tmp_path, header))
-
-
-@pytest.mark.parametrize(
-    ("fact", "is_here"),
-    [("torch: >=2.8", True), ("torch: <=2.7", False), ("torch: >=99", False), ("needs: nosuchthing", False)],
-)
-def test_what_a_program_needs_is_looked_for(tmp_path, fact, is_here):
-    assert (Program.read(write(tmp_path, f"reach: exit 0\n{fact}")).lacks() == "") is is_here
-
-
 REACHED = {"level": "dynamo", "ops_after": 1, "verified": {"control": "passed"}}
 
 
@@ -111,14 +89,3 @@ def test_what_was_missed_is_told(tmp_path, changed, code, repro, missed):
     (tmp_path / "result.json").write_text(json.dumps(REACHED | changed))
     (tmp_path / "repro.py").write_text(repro)
     assert program.missed(code, "", tmp_path) == missed
-
-
-def test_a_folder_is_a_program(tmp_path):
-    (tmp_path / "project").mkdir()
-    write(tmp_path / "project", "reach: exit 1\nsays: nothing failed", "main.py")
-    (tmp_path / "project" / "other.py").write_text("")
-    (tmp_path / "copy").mkdir()
-    program = Program.read(tmp_path / "project")
-    assert program.put_into(tmp_path / "copy") == tmp_path / "copy" / "main.py"
-    assert (tmp_path / "copy" / "other.py").exists()
-    assert program.missed(1, "nothing failed", tmp_path) == [] != program.missed(1, "", tmp_path)

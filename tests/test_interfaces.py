@@ -13,7 +13,7 @@ from layers import sampled
 from minifier.data import losses
 from minifier.torch_side import interfaces
 from minifier.torch_side.interfaces import TORCH, Interface, InterfaceState
-from minifier.torch_side.torch_private import dynamo, graphs, registrations
+from minifier.torch_side.torch_private import dynamo, registrations
 from minifier.torch_side.torch_private.declared import INTERFACES
 
 # Interfaces that came with a later release than the oldest supported one: until then, what they give is lost.
@@ -219,34 +219,11 @@ def test_a_later_run_in_a_process_tells_of_a_missing_function_as_well(forked):
     assert [sentence for sentence in lost if place in sentence]
 
 
-_SYMBOLIC = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
-
-
-def read_symbols():
-    seen = []
-    torch.compile(
-        lambda x: x + 1, dynamic=True, backend=lambda gm, _: seen.extend(gm.graph.find_nodes(op="placeholder")) or gm
-    )(torch.ones(3))
-    examples = [node.meta["example_value"] for node in seen]
-    ((name, hint, *bounds),) = graphs.symbols_of(examples)
-    assert name.startswith("s") and (hint == 3 or bounds[0] == 2)
-
-
-def make_symbols():
-    sizes = graphs.SymbolicSizes()
-    size = sizes.size("s7", 3, duck=True)
-    assert isinstance(size, torch.SymInt) and graphs.as_hint(size) == 3
-
-
 ATTRIBUTES = [
     ("torch._dynamo.output_graph:OutputGraph.compiler_fn", observe_calls, train),
     ("torch._dynamo.output_graph:OutputGraph.compiler_fn", observe_traces, train),
     ("torch._dynamo.output_graph:OutputGraph.cleanup", observe_traces, train),
     ("torch._dynamo.symbolic_convert:InstructionTranslatorBase.output", observe_traces, train),
-    (f"{_SYMBOLIC}.var_to_range", lambda: None, read_symbols),
-    (f"{_SYMBOLIC}.backed_var_to_val", lambda: None, read_symbols),
-    (f"{_SYMBOLIC}.val_to_var", lambda: None, make_symbols),
-    (f"{_SYMBOLIC}.unique_ids", lambda: None, make_symbols),
 ]
 
 
@@ -254,8 +231,6 @@ ATTRIBUTES = [
 def test_the_script_goes_on_where_an_attribute_of_torchs_objects_has_another_name(place, observe, use, forked):
     def work():
         hide(place)
-        if place.endswith(".backed_var_to_val"):
-            hide(f"{_SYMBOLIC}.var_to_val")  # its earlier name
         with losses.losses_of_a_run():
             observe()
             use()

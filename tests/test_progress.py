@@ -5,11 +5,21 @@ import signal
 
 import pytest
 from clock import Clock
+from vocabulary import Lines
 
 from minifier.errors import NoRepro
 from minifier.process.forked_step import run_step
 from minifier.process.interrupts import interrupted_afterwards
-from minifier.process.progress import Phase, Progress, ProgressPipe, Ui, counted, run_displayed, run_for_result
+from minifier.process.progress import (
+    Phase,
+    PhaseClock,
+    Progress,
+    ProgressPipe,
+    Ui,
+    counted,
+    run_displayed,
+    run_for_result,
+)
 
 ONE = Progress(Phase.REDUCING, step="prefix", size=41, probes=7)
 
@@ -27,41 +37,9 @@ def test_what_is_sent_arrives_in_its_order(channel):
     assert channel.messages() == [ONE, "two\nlines, \u00e9"] and channel.messages() == []
 
 
-def test_a_part_of_a_line_waits_for_the_rest(channel):
-    os.write(channel._sender.file, b'{"line": "on')
-    assert channel.messages() == []
-    os.write(channel._sender.file, b'e"}\n{"line": "tw')
-    assert channel.messages() == ["one"]
-
-
 def test_fields_that_are_unknown_or_missing(channel):
     os.write(channel._sender.file, b'{"progress": {"phase": "reducing", "probes": 3, "colour": "green"}}\n')
     assert channel.messages() == [Progress(Phase.REDUCING, probes=3)]
-
-
-@pytest.mark.parametrize(
-    "line", [b"", b"what a backend prints", b"[1]", b"3", b'{"progress": {"phase": "?"}}', b"{}", b'{"progress": 3}']
-)
-def test_what_the_users_code_writes_into_the_pipe_is_passed_over(channel, line):
-    os.write(channel._sender.file, line + b"\n")
-    channel.show(ONE)
-    assert channel.messages() == [ONE]
-
-
-def test_a_backend_may_close_every_file_and_open_its_own(channel, tmp_path):
-    number = channel._sender.file
-    own = os.open(tmp_path / "own", os.O_WRONLY | os.O_CREAT)
-    spare = os.dup(number)
-    os.close(number)
-    channel.show(ONE)
-    os.dup2(own, number)
-    channel.show(ONE)
-    assert (tmp_path / "own").read_bytes() == b"" and channel.messages() == []
-    os.dup2(spare, number)
-    channel.show(ONE)
-    assert channel.messages() == [ONE]
-    os.close(own)
-    os.close(spare)
 
 
 class Recorder(Ui):
@@ -126,21 +104,6 @@ def test_a_dataclass_comes_back_from_a_phase_and_nothing_from_one_that_died(fork
         return given[0], given[1].status, died[0], died[1].described
 
     assert forked(results) == (ONE, 0, None, f"signal {int(signal.SIGTERM)}")
-
-
-def test_more_than_the_pipe_holds_arrives(forked):
-    recorder = Recorder()
-
-    def work(channel):
-        for number in range(1000):
-            channel.show(Progress(Phase.REDUCING, probes=number, step="x" * 200))
-        return 0
-
-    def displayed():
-        end = run_displayed(work, recorder)
-        return end.status, [progress.probes for progress in recorder.seen]
-
-    assert forked(displayed) == (0, list(range(1000)))
 
 
 @pytest.mark.parametrize("ends_by_itself", [True, False])
@@ -225,3 +188,38 @@ def test_an_interrupt_during_the_imports_is_raised_after_them():
     assert len(reached) == 1 and signal.getsignal(signal.SIGINT) is not reached[0]
     with interrupted_afterwards():
         pass
+
+
+# The seconds of a run's phases.
+
+
+def test_the_phases_add_up_to_the_total():
+    now = Clock()
+    clock = PhaseClock(now=now)
+    now.move(1)
+    for phase, seconds in ((Phase.LOADING, 2), (Phase.SCRIPT, 3), (Phase.SCRIPT, 4), (Phase.LOADING, 5)):
+        clock.show(Progress(phase))
+        now.move(seconds)
+    assert clock.seconds() == {"loading": 8.0, "script": 7.0} and clock.total == 15.0
+    now.move(1)
+    assert clock.seconds() == {"loading": 9.0, "script": 7.0} and clock.total == 16.0
+
+
+def test_a_clock_that_begins_anew_has_no_phase():
+    now = Clock()
+    clock = PhaseClock(now=now)
+    clock.show(Progress(Phase.SCRIPT))
+    now.move(1)
+    clock.restart()
+    assert clock.seconds() == {} and clock.total == 0.0
+    now.move(2)
+    clock.show(Progress(Phase.REDUCING))
+    assert clock.seconds() == {"reducing": 2.0}
+
+
+def test_all_is_handed_on():
+    ui = Lines()
+    clock = PhaseClock(ui)
+    clock.say("a line")
+    clock.detail("a detail")
+    assert (ui.lines, ui.details) == (["a line"], ["a detail"]) and clock.ask("?") is False

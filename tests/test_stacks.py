@@ -40,9 +40,6 @@ def deep(path, act):
     [
         (lambda: ctypes.string_at(0), signal.SIGSEGV),
         (os.abort, signal.SIGABRT),
-        (lambda: os.kill(os.getpid(), signal.SIGFPE), signal.SIGFPE),
-        (lambda: os.kill(os.getpid(), signal.SIGILL), signal.SIGILL),
-        (lambda: os.kill(os.getpid(), signal.SIGBUS), signal.SIGBUS),
     ],
 )
 def test_a_fatal_signal_leaves_the_stack(tmp_path, act, number):

@@ -14,7 +14,7 @@ from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_modu
 from torch.overrides import TorchFunctionMode
 
 from minifier.torch_side.interfaces import TORCH
-from minifier.torch_side.torch_private import autograd, dynamo, graphs, inductor, modes
+from minifier.torch_side.torch_private import dynamo, graphs, inductor, modes
 
 X = torch.ones(2, 3)
 
@@ -116,17 +116,6 @@ def test_a_fake_tensor_made_directly_is_one_of_the_modes():
         graphs.fake_tensor(mode, (2, 3), (3, 1), torch.float32, "cpu") + X  # a real tensor is refused, as under Dynamo
 
 
-def test_nobody_asks_for_a_device_that_torch_was_built_for(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "_is_compiled", lambda: True)
-    monkeypatch.setattr(torch.cuda, "_device_count_nvml", lambda: -1)  # there is no NVML
-    question = torch.cuda.is_available
-    with modes.imports_refused_devices(), pytest.raises(ImportError):
-        torch.cuda.is_available()
-    assert torch.cuda.is_available is question
-    with modes.asking_nvml() as answers:
-        assert not answers
-
-
 def test_nvml_tells_which_devices_there_are(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_is_compiled", lambda: True)
     monkeypatch.setattr(torch.cuda, "_device_count_nvml", lambda: 2)
@@ -140,18 +129,6 @@ def test_nvml_tells_which_devices_there_are(monkeypatch):
     assert "PYTORCH_NVML_BASED_CUDA_CHECK" not in os.environ
 
 
-def test_ops_of_fake_tensors_ask_for_no_device_where_they_must_not(monkeypatch):
-    asked = []
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(asked.append(1)))
-    mode = graphs.new_fake_mode()
-    fake = mode.from_tensor(torch.ones(2, requires_grad=True))
-    with graphs.asking_for_no_device(), mode:
-        assert fake.clone().grad_fn is not None and asked == []
-    with mode:
-        fake.clone()
-    assert asked
-
-
 def test_a_launch_keeps_no_arguments_that_the_tool_does_not_know(monkeypatch):
     """torch 2.15 has `launch_kwargs`."""
 
@@ -163,66 +140,6 @@ def test_a_launch_keeps_no_arguments_that_the_tool_does_not_know(monkeypatch):
     kwargs = inductor.numbered_launch(object(), {}, [(1, 1, 1)])
     assert Launch()(**kwargs) == {} and inductor.unknown_arguments(kwargs) == []
     assert inductor.unknown_arguments({**kwargs, "launch_kwargs": {"num_ctas": 2}}) == ["launch_kwargs"]
-
-
-def seen_by_a_backend(function, *args):
-    seen = []
-
-    def backend(gm, example_inputs):
-        context = torch._guards.TracingContext.get()
-        (placeholder,) = gm.graph.find_nodes(op="placeholder")
-        facts = {
-            "module": (set(gm.meta), {name for name in vars(gm) if name.startswith(("_param_name", "_source_to"))}),
-            "placeholder": set(placeholder.meta) - {"stack_trace"},
-            "type": placeholder.type,
-            "source": str(placeholder._dynamo_source),
-            "argument": placeholder.meta["grapharg"].example is example_inputs[0],
-            "fake": placeholder.meta["grapharg"].fake_tensor is placeholder.meta["example_value"],
-            "one mode": context.fake_mode is placeholder.meta["example_value"].fake_mode,
-            "settings": context.fake_mode.shape_env.settings,
-            "state": set(context.global_context.global_state),
-            "compiling": torch.compiler.is_compiling(),
-            "id": str(torch._guards.CompileContext.current_compile_id()),
-        }
-        seen.append(facts)
-        return gm.forward
-
-    function(backend, *args)
-    (facts,) = seen
-    return facts
-
-
-def by_dynamo(backend, x):
-    torch._dynamo.reset()
-    torch.compile(lambda x: torch.sin(x), backend=backend)(x)
-    torch._dynamo.reset()
-
-
-def by_us(backend, x):
-    mode = graphs.new_fake_mode()
-    graph = torch.fx.Graph()
-    node = graph.placeholder("l_x_")
-    node.meta["example_value"] = mode.from_tensor(x, static_shapes=True)
-    graph.output((graph.call_function(torch.sin, (node,)),))
-    module = graphs.complete_module(torch.fx.GraphModule(torch.nn.Module(), graph))
-    graphs.add_arguments(module, [x])
-    with graphs.as_dynamo_calls(mode, [x]):
-        backend(module, [x])
-
-
-def test_a_backend_sees_the_same_facts_as_when_dynamo_calls_it():
-    x = torch.randn(4)
-    assert seen_by_a_backend(by_us, x) == seen_by_a_backend(by_dynamo, x)
-    assert not torch.compiler.is_compiling()
-
-
-def test_outputs_are_taken_by_their_positions():
-    two = (torch.ones(1), torch.zeros(1))
-    assert dynamo.outputs_dynamo_takes([*two, None], two) == two
-    (first,) = dynamo.outputs_dynamo_takes(torch.tensor([[1.0], [2.0]]), two[:1])
-    assert first.tolist() == [1.0], "of a tensor in the place of a tuple"
-    with pytest.raises(IndexError):
-        dynamo.outputs_dynamo_takes(two, (*two, None))
 
 
 def test_a_value_that_a_variable_forces_is_set_all_the_same(forked):
@@ -255,30 +172,3 @@ def test_modes_come_off_while_a_backend_is_called_and_while_inputs_are_made():
         assert state() == (True, False, "meta")
     with modes.as_while_compiling():
         assert torch.is_grad_enabled()
-
-
-def test_transforms_that_were_left_open_are_ended():
-    def begun():
-        torch._C._functorch._vmap_increment_nesting(2, "error")
-        torch._C._functorch._grad_increment_nesting()
-        torch._C._functorch._jvp_increment_nesting()
-        torch._C._set_fwd_grad_enabled(False)
-        torch._C._enter_dual_level()
-        torch._C._autograd._saved_tensors_hooks_disable("not in here")
-        raise ValueError("in the middle")
-
-    for _ in range(2):  # a level that is left open cannot be opened again
-        with pytest.raises(ValueError, match="in the middle"), autograd.transforms_ended():
-            begun()
-    assert torch._C._functorch.get_dynamic_layer_stack_depth() == 0 and torch._C._is_fwd_grad_enabled()
-    assert torch._C._autograd._saved_tensors_hooks_get_disabled_error_message() is None
-    with torch.autograd.forward_ad.dual_level():
-        with autograd.transforms_ended():
-            assert torch.vmap(torch.sin)(torch.zeros(2)).tolist() == [0.0, 0.0]
-        dual = torch.autograd.forward_ad.make_dual(torch.ones(2), torch.ones(2))
-        assert torch.autograd.forward_ad.unpack_dual(dual * 3).tangent.tolist() == [3.0, 3.0]
-
-
-def test_zeros_of_a_vanishing_derivative_take_no_memory():
-    zeros = autograd.zeros_without_memory([2, 3], torch.float64, "cpu")
-    assert zeros._is_zerotensor() and zeros.shape == (2, 3) and zeros.dtype is torch.float64

@@ -25,7 +25,6 @@ from minifier.process.child import Child, supervise
 from minifier.process.descriptors import StackFile, after_stack_file, stack_file
 from minifier.process.interrupts import uninterrupted
 from minifier.torch_side.torch_private import aot, dynamo, graphs, inductor, modes
-from minifier.torch_side.torch_private.modes import SignalStack
 
 pytestmark = pytest.mark.timeout(240)
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
@@ -258,21 +257,6 @@ FRAMES = '  File "compile_fx.py", line 1, in {}\n    ...\n'
 def test_a_failure_ahead_of_the_code_is_told_by_its_frames(functions, ahead):
     traceback = "".join(map(FRAMES.format, functions)) + "RuntimeError: it"
     assert inductor.raised_ahead_of_loading(traceback) is ahead
-
-
-@pytest.mark.timeout(60)
-def test_its_handler_has_a_stack_of_its_own(processes):
-    """On faulthandler's small one some processes die by SIGABRT, or never."""
-    pid = os.fork()
-    if pid == 0:
-        faulthandler.enable(2)
-        modes.print_native_stacks()
-        modes.print_native_stacks()
-        now = SignalStack()
-        ctypes.CDLL(None).sigaltstack(None, ctypes.byref(now))
-        os._exit(now.ss_size >> 16)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 16, "1 MiB"
 
 
 @pytest.mark.timeout(60)
