@@ -184,6 +184,7 @@ _exported = partial(_declare, loses="failures of AOTInductor")
 COMPILE_PACKAGE = _exported(
     "torch._inductor:aoti_compile_and_package", parameters=("exported_program", "inductor_configs")
 )
+CALL_PACKAGE = _exported("torch.export.pt2_archive._package:AOTICompiledModel.__call__", parameters=("self",))
 LOAD_PACKAGE = _exported("torch._inductor:aoti_load_package", parameters=("path",))
 RUN_PACKAGE = _exported("torch._C._aoti:AOTIModelPackageLoader.boxed_run")
 

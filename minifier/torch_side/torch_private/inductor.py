@@ -23,7 +23,7 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves
 
 from minifier.data.torch_names import COMPILE_FX, MACHINE_CHECK
-from minifier.torch_side.interfaces import TORCH, ending_all
+from minifier.torch_side.interfaces import TORCH, Arguments
 from minifier.torch_side.torch_private import declared
 from minifier.torch_side.torch_private.modes import variable_set
 
@@ -197,17 +197,14 @@ class _Loader:
         return self._run(*tensors)
 
 
-def observe_aot_inductor(on_compile: OnCompile, on_load: OnLoad) -> Callable[[], None]:
-    """Observe the compilation and loading of packages.
+def observe_aot_inductor(on_compile: OnCompile, on_load: OnLoad) -> None:
+    """Observe the compilation and loading of packages in this process, from now on.
 
     `on_compile(program, configs, call)` wraps every call of `torch._inductor.aoti_compile_and_package`, and must return
     the result of `call()`, a path. `on_load(path, run)` is called for each loaded package; `run(*tensors)` returns the
     list of its outputs. A result of `on_load` that is not None replaces `run`.
-
-    Return a function that undoes this. Observers are removed in reverse order.
     """
     runs: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
-    patched: list[tuple[Any, Any]] = []
 
     def compile_package(read: tuple[Any, Any], go_on: Callable[[], Any]) -> Any:
         program, configs = read
@@ -222,41 +219,23 @@ def observe_aot_inductor(on_compile: OnCompile, on_load: OnLoad) -> Callable[[],
         return model
 
     def observe_runs(model: Any, path: str) -> None:
-        loader = model.loader
-        with_run = loader.boxed_run
-        observed = on_load(path, lambda *tensors: with_run(list(tensors)))
+        run = model.loader.boxed_run
+        observed = on_load(path, lambda *tensors: run(list(tensors)))
         if observed is not None:
-            if not patched:
-                patch(type(model))
             runs[model] = observed
+            observe_calls()
 
-    def patch(kind: Any) -> None:
-        call = kind.__call__
+    @functools.cache  # as its module is slow to import
+    def observe_calls() -> None:
+        declared.CALL_PACKAGE.replace(with_loader, lambda _, go_on: go_on())
 
-        @functools.wraps(call)
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-            model = declared.LOAD_PACKAGE.read(lambda: with_loader(self, runs[self]), self) if self in runs else self
-            return call(model, *args, **kwargs)
+    def with_loader(call: Arguments) -> None:
+        if (model := call["self"]) in runs:
+            call["self"] = copied = copy.copy(model)
+            copied.loader = _Loader(model.loader, runs[model])
 
-        kind.__call__ = __call__
-        patched.append((kind, call))
-
-    def with_loader(model: Any, run: Callable[..., Any]) -> Any:
-        copied = copy.copy(model)
-        copied.loader = _Loader(model.loader, run)
-        return copied
-
-    def end_patches() -> None:
-        for kind, call in patched:
-            kind.__call__ = call
-
-    return ending_all(
-        declared.COMPILE_PACKAGE.replace(
-            lambda call: (call["exported_program"], call["inductor_configs"]), compile_package
-        ),
-        declared.LOAD_PACKAGE.replace(lambda call: call["path"], load_package),
-        end_patches,
-    )
+    declared.COMPILE_PACKAGE.replace(lambda call: (call["exported_program"], call["inductor_configs"]), compile_package)
+    declared.LOAD_PACKAGE.replace(lambda call: call["path"], load_package)
 
 
 def module_of_export(program: torch.export.ExportedProgram) -> tuple[torch.fx.GraphModule, list[Any]]:
