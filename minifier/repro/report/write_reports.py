@@ -80,18 +80,9 @@ MAX_DEPTH = 1000  # levels of nested expressions of a repro; a sum of terms has 
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 _VERSION = 3
-_PLAIN = (
-    "reason",
-    "capture_seconds",
-    "total_seconds",
-    "ops_before",
-    "match",
-    "match_log",
-    "nearest",
-    "environment",
-)
-_LISTS = ("others", "fallbacks", "backend_fallbacks", "unsupported", "errors")
-_STORED = ("status", "summary", "verification", "phases", "secrets", *_LISTS, *_PLAIN)
+# Fields of a run that are in files of their own, or in none. The others are in finished.json by their types.
+_ELSEWHERE = ("case", "minimal", "repro", "folder", "mark", "is_own")
+_STORED = {name: kind for name, kind in typing.get_type_hints(Outcome).items() if name not in _ELSEWHERE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,10 +233,8 @@ def raw_texts(outcome: Outcome) -> Iterator[str]:
 def _keep(out: Path, outcome: Outcome, consent: Consent, secrets: tuple[str, ...]) -> None:
     repro = outcome.repro
     data: dict[str, Any] = {
+        **{name: pack(getattr(outcome, name)) for name in _STORED},
         "version": _VERSION,
-        "status": outcome.status.value,
-        "summary": pack(outcome.summary),
-        "verification": pack(outcome.verification),
         "repro": repro
         and {
             "template": pack(repro.template),
@@ -254,12 +243,9 @@ def _keep(out: Path, outcome: Outcome, consent: Consent, secrets: tuple[str, ...
             "names": dict(repro.names),
             MARK: outcome.mark,
         },
-        "phases": outcome.phases,
         "include_data": consent.data,
         "include_constants": consent.constants,
         "secrets": list(secrets),  # a later run may not have their variables
-        **{name: list(getattr(outcome, name)) for name in _LISTS},
-        **{name: getattr(outcome, name) for name in _PLAIN},
     }
     data = marked(RECORD, data) if outcome.is_own else data
     write_atomically(out / FINISHED, json.dumps(data, indent=1) + "\n")
@@ -283,8 +269,7 @@ def read_finished(out: Path) -> tuple[Outcome, Consent]:
         data = parsed(read_text(path))
         if data["version"] != _VERSION:
             raise ValueError(f"expected version {_VERSION}")
-        hints = typing.get_type_hints(Outcome)
-        sections = {name: _section(hints[name], name, data[name]) for name in _STORED if name in data}
+        sections = {name: _section(kind, name, data[name]) for name, kind in _STORED.items() if name in data}
         repro = _repro(out, data["repro"])
         mark = unpack(str, (data["repro"] or {}).get(MARK, ""))
         own = is_made_here(RECORD, data)
@@ -316,8 +301,7 @@ def _repro(out: Path, data: dict[str, Any] | None) -> Repro | None:
         source(text, max_depth=MAX_DEPTH)
     except ValueError as error:
         raise UsageError(f"{out / 'repro.py'} is damaged: {error}") from None
-    names = unpack(dict[str, str], data.get("names", {}))
-    variant = unpack(Variant, data["variant"]) if "variant" in data else Variant()
+    variant, names = unpack(Variant, data["variant"]), unpack(dict[str, str], data["names"])
     files = {name: out / name for name in files_beside(text) if (out / name).exists()}
     return Repro(text, template, out / TENSOR_FILE if data["tensors"] else None, variant, names, files)
 
