@@ -129,7 +129,7 @@ def runs() -> dict[str, Outcome]:
     source = replace(exception.case, level=Level.SOURCE, backend=replace(exception.case.backend, name="torch.compile"))
     program = Repro("import torch\n\ntorch.compile(torch.tanh)(torch.ones(2))\n", None)
     others = (OTHER,) * 4
-    needs = ("sizes: dimension 0 of x", "dtypes: float16", "literals: -2.5 in add")
+    needs = ("Dimension 0 of `x` cut to 1.", "A simpler number in the place of `-2.5` in the call of `torch.add`.")
     return {
         "exception": summed_up(
             replace(exception, nearest="-x = torch.randn(2, 3)\n+x = torch.ones(2, 3)\n"),

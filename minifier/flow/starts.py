@@ -52,6 +52,7 @@ from minifier.flow.reduce_in_child import (
 from minifier.flow.repro_search import in_place_of, search_for
 from minifier.flow.whole_script import is_of_script, literals_of, reduce_script_instead
 from minifier.reduction.flakiness import longest_pause
+from minifier.reduction.passes.state import unset
 from minifier.reduction.passes.table import OF_VALUES
 from minifier.search import fewest
 
@@ -389,7 +390,7 @@ def _with_variables_of_script(attempt: Attempt) -> Attempt:
         return attempt
     kept = fewest(dropped, shows, len(dropped))
     save(case_with(kept), attempt.folder.minimal)
-    needs = (*reduced.summary.needs, *(f"environment: {name}" for name, _ in kept))
+    needs = (*reduced.summary.needs, *(unset(name) for name, _ in kept))
     summary = replace(reduced.summary, needs=needs)
     return replace(attempt, reduced=replace(reduced, summary=summary, minimal=load(attempt.folder.minimal)))
 

@@ -29,7 +29,7 @@ DRAWS = 8  # of a variant, before it is said to pass
 _MAX_ELEMENTS = 4096  # of an input that is drawn, as its values stand in the Case
 
 _INFORMATIVE = ("literals", "sizes", "dtypes", "layout", "data", "arguments")  # passes, the most informative first
-_SIZE, _STRIDE, _VALUES = "size ", "stride of ", "values of "
+_SIZE, _STRIDE = "size ", "stride of "
 _AT_LEAST = "a size of {} or more"
 _ENDS = 2  # of the values that an input may have
 _MIN_SHARE = 0.5  # of the minimal Case's draws that fail: with fewer, eight passing draws may be chance
@@ -38,14 +38,14 @@ _OPS = ("bypass", "pairs", "merge", "together")  # passes whose rejected rows on
 
 @dataclass
 class Needs:
-    """What the failure needs: `sentences` for the repro, and `rows` of passes, each with the pass before it.
+    """What the failure needs: `sentences` for the repro, and `changes` after which the failure was gone.
 
-    Each was measured on the minimal Case. A row is a change after which the failure was gone. `passing` has (pass,
+    Each was measured on the minimal Case. A change is the sentence of a row of a pass. `passing` has (pass,
     variant) pairs of which each draw passed. `interrupted`: Ctrl-C ended the measurement.
     """
 
     sentences: list[str] = field(default_factory=list)
-    rows: list[tuple[str, str]] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
     passing: list[tuple[str, Case]] = field(default_factory=list)
     interrupted: bool = False
 
@@ -62,6 +62,7 @@ def measured_needs(simplifier: Simplifier) -> Needs:
     except KeyboardInterrupt:
         needs.interrupted = True
     needs.sentences[:] = dict.fromkeys(filter(None, needs.sentences))
+    needs.changes[:] = dict.fromkeys(filter(None, needs.changes))
     return needs
 
 
@@ -101,9 +102,9 @@ class _Measurement:
                 sentence = self._dtype(name)
                 self.needs.sentences.append(sentence)
                 if not sentence and self._is_row_gone(family, name):
-                    self.needs.rows.append((family, name))
+                    self.needs.changes.append(self._change(family, name))
             elif self._is_row_gone(family, name):
-                self.needs.rows.append((family, name))
+                self.needs.changes.append(self._change(family, name))
                 if name.startswith(_STRIDE) and name.removeprefix(_STRIDE) not in contiguous:
                     if self._any_shows(family, self._edits(family, name)) is False:
                         self.needs.sentences.append("an input that is not contiguous")
@@ -226,6 +227,10 @@ class _Measurement:
         row = self.simplifier.row(family, name)
         return row.edits if row is not None else ()
 
+    def _change(self, family: str, name: str) -> str:
+        row = self.simplifier.row(family, name)
+        return row.change if row is not None else ""
+
     def _size(self, size: int) -> str:
         """Say which sizes fail, and in which dimensions, if that holds for other sizes of the other dimensions."""
         if size == 0:
@@ -304,7 +309,7 @@ class _Measurement:
             return  # draws would lose the shared memory as well
         if isinstance(item.source, Drawn) and item.source.how == "full" and is_integer(item.meta.dtype):
             if self._pass(self.simplifier.programs([with_source({item.name}, Drawn("zeros"))])):
-                self.needs.rows.append(("data", f"number of {item.name}"))
+                self.needs.changes.append(f"`{item.name}` with zeros.")
                 self.needs.sentences.append("a value other than 0")
             return
         for kind in kinds_of(item):
@@ -314,7 +319,7 @@ class _Measurement:
             draws = [redrawn(programs[0], number, {item.name}) for number in range(DRAWS)]
             if any(self.simplifier.shown(draws)) or not all(map(self.simplifier.passed, draws)):
                 return
-        self.needs.rows.append(("data", _VALUES + item.name))
+        self.needs.changes.append(f"`{item.name}` with other values: several draws of each kind.")
         how = item.source.how if isinstance(item.source, Drawn) else "list"
         sentences = {"list": "these values", "full": "these values", "rand": "values in a range"}
         self.needs.sentences.append(sentences.get(how, ""))

@@ -176,7 +176,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         guilt=charged.guilt.value if charged is not None else "",
         cause=charged.sentence if charged is not None and len(reduced.graph.ops) < len(case.graph.ops) else "",
         passes=simplifier.ended,
-        needs=tuple(": ".join(pair) for pair in needs.rows),
+        needs=tuple(needs.changes),
         unanswered=untold[Verdict.UNRESOLVED] + len(simplifier.open),
         unanswered_ops=untold[Verdict.UNRESOLVED],
         invalid_ops=untold[Verdict.INVALID],

@@ -86,7 +86,8 @@ def test_passes_that_are_left_out_change_nothing(reduce, many_ops, given, inputs
 
 def test_rows_that_make_the_same_change_are_one_need(reduce, many_ops):
     """Without its first, second or third dimension, each of size 1, the only input is the same."""
-    assert reduce(refused_case(many_ops, "three_dims"), None).summary.needs == ("dims: first of 3 dimensions",)
+    (change,) = reduce(refused_case(many_ops, "three_dims"), None).summary.needs
+    assert "3 dimensions" in change
 
 
 def test_a_budget_or_an_interrupt_in_the_passes_keeps_the_proved_ops(reduce, many_ops):

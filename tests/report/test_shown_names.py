@@ -59,7 +59,7 @@ def outcome(with_repro: bool):
 
 @pytest.mark.parametrize(("with_repro", "name"), [(True, "w"), (False, "user.l1.weight")])
 def test_an_input_has_one_name_everywhere(with_repro, name):
-    given = summed_up(outcome(with_repro), needs=(f"data: values of {WEIGHT}",), passes={"sizes": "fixpoint"})
+    given = summed_up(outcome(with_repro), needs=(f"`{WEIGHT}` made contiguous.",), passes={"sizes": "fixpoint"})
     report = text_of(given)
     for text in (report, json.dumps(result_data(given)), given.shown_failure.sentence):
         assert f"radient of {name} " in text and WEIGHT not in text

@@ -10,7 +10,7 @@ from typing import Any
 from minifier.data.case import Case, Node
 from minifier.data.case.graph import map_leaves, refs_in
 from minifier.data.torch_names import HIGHER_ORDER
-from minifier.reduction.passes.edits import Edit, Pass, Row, row
+from minifier.reduction.passes.edits import Edit, Pass, Row, called, row
 from minifier.reduction.passes.operands import pruned
 
 
@@ -53,11 +53,16 @@ def _arguments(case: Case) -> list[Row]:
             or node.target in _NEEDS_ARGUMENTS
         ):
             continue
-        rows += [row(f"{key}= of {node.name}", _without_keyword(node.name, key)) for key in node.kwargs]
+        call = f"The call of {called(node)} without its"
+        rows += [
+            row(f"{key}= of {node.name}", _without_keyword(node.name, key), change=f"{call} argument `{key}=`.")
+            for key in node.kwargs
+        ]
         min_args = 1 if any(True for _ in refs_in(node.args[:1])) else 0
         if len(node.args) > min_args:
             starts = range(min_args, len(node.args))
-            rows.append(row(f"arguments of {node.name}", *(_without_trailing(node.name, start) for start in starts)))
+            edits = [_without_trailing(node.name, start) for start in starts]
+            rows.append(row(f"arguments of {node.name}", *edits, change=f"{call} last positional arguments."))
     return rows
 
 
@@ -97,7 +102,11 @@ def _with_number(name: str, position: int, new: float) -> Edit:
 
 def _literals(case: Case) -> list[Row]:
     return [
-        row(f"{value} in {node.name}", *(_with_number(node.name, position, new) for new in _simple(value)))
+        row(
+            f"{value} in {node.name}",
+            *(_with_number(node.name, position, new) for new in _simple(value)),
+            change=f"A simpler number in the place of `{value}` in the call of {called(node)}.",
+        )
         for node in case.graph.ops
         if not node.target.startswith(HIGHER_ORDER)
         for position, value in _numbers(node)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from minifier.data.case import Adapted, Case, Drawn, Input, Recorded, Stored, TensorInput, TensorMeta
+from minifier.data.case import Adapted, Case, Drawn, Input, Node, Recorded, Stored, TensorInput, TensorMeta
 from minifier.data.case.expressions import floats_in_tensors
 from minifier.data.case.inputs import drawn_storages
 from minifier.data.case.values import contiguous_stride, restride
@@ -20,10 +20,15 @@ Rung = tuple[Edit, ...]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A detail to simplify. `name` is shown to the user; `rungs` go from the simplest edits to the smallest."""
+    """A detail to simplify. `name` is shown to the user; `rungs` go from the simplest edits to the smallest.
+
+    `change` says in a report what was changed, for a row after which the failure was gone. Inputs stand in it in
+    backticks, by their nodes. Rows of the passes over ops have none: the report says once that no op can go.
+    """
 
     name: str
     rungs: tuple[Rung, ...]
+    change: str = ""
 
     @property
     def edits(self) -> list[Edit]:
@@ -31,9 +36,14 @@ class Row:
         return [edit for rung in self.rungs for edit in rung]
 
 
-def row(name: str, *edits: Edit) -> Row:
+def row(name: str, *edits: Edit, change: str = "") -> Row:
     """Return a row with a single edit per rung."""
-    return Row(name, tuple((edit,) for edit in edits))
+    return Row(name, tuple((edit,) for edit in edits), change)
+
+
+def called(node: Node) -> str:
+    """Return the function that an op calls, with its dots: no node has such a name."""
+    return f"`Tensor.{node.target}`" if node.op == "call_method" else f"`{node.target}`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,7 +238,11 @@ def _storages(case: Case) -> list[Row]:
     """Return a row for each generated input that is a window of a larger storage."""
     drawn = [item for item in case.inputs if isinstance(item, TensorInput) and isinstance(item.source, Drawn)]
     return [
-        row(f"storage of {item.name}", *(_stored_in(item.name, size) for size in (0, *_sufficient(item))))
+        row(
+            f"storage of {item.name}",
+            *(_stored_in(item.name, size) for size in (0, *_sufficient(item))),
+            change=f"The storage of `{item.name}` cut to what `{item.name}` itself takes, or to a smaller one.",
+        )
         for item in drawn
         if item.storage
     ]
@@ -255,7 +259,12 @@ def _layout(case: Case) -> list[Row]:
 
 def _strides(case: Case) -> list[Row]:
     return [
-        row(f"stride of {item.name}", _restrided(item.name, _contiguous), _restrided(item.name, _dense))
+        row(
+            f"stride of {item.name}",
+            _restrided(item.name, _contiguous),
+            _restrided(item.name, _dense),
+            change=f"`{item.name}` made contiguous.",
+        )
         for item in case.inputs
         if isinstance(item, TensorInput) and isinstance(item.source, Drawn) and not item.meta.has_default_stride
     ]
@@ -314,7 +323,12 @@ def _dtypes(case: Case) -> list[Row]:
 
     with_leaves(case.graph, note)
     edits = {dtype: dtype_edits(dtype, _default_dtype(dtype)) for dtype in sorted(dtypes)}
-    return [Row(dtype, (edits[dtype][:1], edits[dtype][1:])) for dtype in edits if _default_dtype(dtype) != dtype]
+    change = "torch's default dtype of the same kind in the place of"
+    return [
+        Row(dtype, (edits[dtype][:1], edits[dtype][1:]), f"{change} `{dtype}`.")
+        for dtype in edits
+        if _default_dtype(dtype) != dtype
+    ]
 
 
 PASSES = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from minifier.data.case import Case, Graph, Level, Node, Ref
 from minifier.data.case.graph import refs_in
 from minifier.data.case.ops import with_ops
-from minifier.reduction.passes.edits import Edit, Pass, Row, row
+from minifier.reduction.passes.edits import Edit, Pass, Row, called, row
 
 
 def _source(node: Node) -> str | None:
@@ -38,7 +38,12 @@ def _without(name: str) -> Edit:
 
 
 def _items(case: Case) -> list[Row]:
-    return [row(f"item {name}", _without(name)) for name in _spare(case.graph)]
+    graph = case.graph
+    sources = {name: graph.node(_source(graph.node(name)) or name) for name in _spare(graph)}
+    return [
+        row(f"item {name}", _without(name), change=f"Fewer results of {called(source)} read.")
+        for name, source in sources.items()
+    ]
 
 
 def _together(case: Case) -> list[Row]:

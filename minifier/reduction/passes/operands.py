@@ -12,7 +12,7 @@ from minifier.data.case.graph import is_in_place, map_refs, refs_in
 from minifier.data.case.ops import atoms, with_ops, written_storages
 from minifier.data.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo, has_symbols
 from minifier.data.torch_names import CHECKPOINT, COND, HIGHER_ORDER, REGION
-from minifier.reduction.passes.edits import Edit, Pass, Row, row
+from minifier.reduction.passes.edits import Edit, Pass, Row, called, row
 
 _MAX_GROUPS_FOR_ALL_PAIRS = 5
 
@@ -158,7 +158,13 @@ def _outputs(case: Case) -> list[Row]:
     names = list(dict.fromkeys(refs_in(case.graph.output.args)))
     read = {name for node in case.graph.ops for name in node.refs()}
     spare = [name for name in names if name in read]
-    return [row(f"result {name}", _without_result(name)) for name in spare] if len(names) > 1 else []
+    if len(names) < 2:
+        return []
+    ops = {name: called(case.graph.node(name)) for name in spare}
+    return [
+        row(f"result {name}", _without_result(name), change=f"The graph without the result of {op}.")
+        for name, op in ops.items()
+    ]
 
 
 def _without_result(name: str) -> Edit:
@@ -235,7 +241,11 @@ def _without_operand(name: str, position: int) -> Edit:
 def _spare_operands(case: Case) -> list[Row]:
     """Return the last operand first, so that earlier positions stay valid."""
     return [
-        row(f"operand {position} of {node.name}", _without_operand(node.name, position))
+        row(
+            f"operand {position} of {node.name}",
+            _without_operand(node.name, position),
+            change=f"The call of {called(node)} without operand {position}.",
+        )
         for node in case.graph.ops
         if node.target in _BODY_POSITIONS
         for position in reversed(_unread(case.graph, node))

@@ -16,7 +16,11 @@ _MIN_SYMBOLIC_SIZE = 2  # Dynamo makes no symbol of 0 or 1
 
 
 def _static(case: Case) -> list[Row]:
-    return [] if specialised(case) == case else [row("dynamic shapes", specialised)]
+    return (
+        []
+        if specialised(case) == case
+        else [row("dynamic shapes", specialised, change="Static sizes in the place of dynamic ones.")]
+    )
 
 
 def numbers(case: Case) -> list[int]:
@@ -161,6 +165,7 @@ def _sizes_before(case: Case) -> list[Row]:
         Row(
             f"compiled {name}",
             tuple((change(place, name, n),) for n in smaller(size) if n >= _MIN_SYMBOLIC_SIZE and n not in taken),
+            "Another size in the place of the one that the code was compiled with before.",
         )
         for place, name, size in sizes
     ]
@@ -177,7 +182,8 @@ def _one_by_one(case: Case) -> list[Row]:
     def row_of(item: TensorInput, dim: int) -> Row:
         edit, size = _to_one(item.name, dim), item.meta.shape[dim]
         with_numbers = _with_arguments(edit, lambda number: 1 if number == size else number)
-        return Row(f"dimension {dim} of {item.name}", ((edit, with_numbers),))
+        change = f"Dimension {dim} of `{item.name}` cut to 1."
+        return Row(f"dimension {dim} of {item.name}", ((edit, with_numbers),), change)
 
     return [
         row_of(item, dim)
@@ -237,15 +243,28 @@ def _dims(case: Case) -> list[Row]:
     if _is_flex(case):
         return []
 
-    def row_of(name: str, edit: Edit, dim: int) -> Row:
-        return Row(name, ((edit, _with_arguments(edit, lambda number: number - (number > dim))),))
+    def row_of(name: str, edit: Edit, dim: int, change: str) -> Row:
+        return Row(name, ((edit, _with_arguments(edit, lambda number: number - (number > dim))),), change)
 
     tensors = _resizable(case)
     ranks = sorted({len(item.meta.shape) for item in tensors if 0 in _spare(item)}, reverse=True)
     return [
-        *(row_of(f"first of {rank} dimensions", _without_first(rank), 0) for rank in ranks),
         *(
-            row_of(f"dimension {dim} of {item.name}", _without(item.name, dim), dim)
+            row_of(
+                f"first of {rank} dimensions",
+                _without_first(rank),
+                0,
+                f"Inputs of {rank} dimensions without the first one, of size 1.",
+            )
+            for rank in ranks
+        ),
+        *(
+            row_of(
+                f"dimension {dim} of {item.name}",
+                _without(item.name, dim),
+                dim,
+                f"`{item.name}` without its dimension {dim}, of size 1.",
+            )
             for item in tensors
             for dim in _spare(item)
         ),

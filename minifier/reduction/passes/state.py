@@ -29,7 +29,11 @@ _FOR_UNBACKED = {"capture_scalar_outputs", "capture_dynamic_output_shape_ops"}
 
 def _config(case: Case) -> list[Row]:
     required = _FOR_UNBACKED if any(is_unbacked_value(node.value) for node in case.graph.ops) else ()
-    return [row(f"{e[0]}.{e[1]}", without_config(e)) for e in case.state.config if e[1] not in required]
+    entries = {f"{each[0]}.{each[1]}": each for each in case.state.config if each[1] not in required}
+    return [
+        row(name, without_config(entry), change=f"The setting `{name}` at its default.")
+        for name, entry in entries.items()
+    ]
 
 
 def _without_switch(name: str) -> Edit:
@@ -41,7 +45,10 @@ def _without_switch(name: str) -> Edit:
 
 
 def _switches(case: Case) -> list[Row]:
-    return [row(name, _without_switch(name)) for name, _ in case.state.switches]
+    return [
+        row(name, _without_switch(name), change=f"The global switch `{name}` of torch at its default.")
+        for name, _ in case.state.switches
+    ]
 
 
 def _without_variable(name: str) -> Edit:
@@ -52,10 +59,15 @@ def _without_variable(name: str) -> Edit:
     return edit
 
 
+def unset(name: str) -> str:
+    """Say that an environment variable was left out."""
+    return f"The environment variable `{name}` not set."
+
+
 def _environment(case: Case) -> list[Row]:
     """Return a row for each variable, except for those that the backend reads: it was imported before the probes."""
     names = [name for name, _ in case.state.environment if name not in case.backend.variables]
-    return [row(name, _without_variable(name)) for name in names]
+    return [row(name, _without_variable(name), change=unset(name)) for name in names]
 
 
 def _with_inputs(case: Case, change: Callable[[TensorInput], TensorInput]) -> Case:
@@ -90,18 +102,23 @@ def _grad(case: Case) -> list[Row]:
     # A backward pass needs a gradient; Dynamo inlines an autograd function where nothing requires grad.
     needed = case.backward or any(node.target == AUTOGRAD_FUNCTION for node in case.graph.ops)
     rows = [
-        row("leaves", _leaves),
-        row("inference mode", _without_inference),
-        row("inputs made in inference mode", _ordinary_inputs),
+        row("leaves", _leaves, change="Each input a leaf, not the result of an op."),
+        row("inference mode", _without_inference, change="Inference mode off."),
+        row("inputs made in inference mode", _ordinary_inputs, change="No input made in inference mode."),
     ]
-    return rows if needed else [row(_what_grad_has(case), _without_grad), *rows]
+    return rows if needed else [_without_gradients(case), *rows]
 
 
-def _what_grad_has(case: Case) -> str:
-    """Return the name of the row that sets gradients to their defaults: what of them the Case has."""
+def _without_gradients(case: Case) -> Row:
+    """Return the row that sets gradients to their defaults, named by what of them the Case has."""
     tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
     of_inputs = any(item.meta.requires_grad or item.parameter or not item.leaf for item in tensors)
-    return "requires_grad" if case.state.grad else "requires_grad and no_grad" if of_inputs else "no_grad"
+    off, on = "`requires_grad` of the inputs off", "rad mode on, without `torch.no_grad()`."
+    if case.state.grad:
+        return row("requires_grad", _without_grad, change=f"{off}.")
+    if of_inputs:
+        return row("requires_grad and no_grad", _without_grad, change=f"{off}, and g{on}")
+    return row("no_grad", _without_grad, change=f"G{on}")
 
 
 def _evaluating(module: Module) -> Module:
@@ -115,14 +132,18 @@ def _to_eval(case: Case) -> Case:
 
 
 def _training(case: Case) -> list[Row]:
-    return [row("training mode", _to_eval)] if _to_eval(case) != case else []
+    return [row("training mode", _to_eval, change="A module in evaluation mode.")] if _to_eval(case) != case else []
 
 
 def _ambient(case: Case) -> list[Row]:
     default = State().default_dtype
     return [
-        row("autocast", lambda c: replace(c, state=replace(c.state, autocast=()))),
-        row("default dtype", lambda c: replace(c, state=replace(c.state, default_dtype=default))),
+        row("autocast", lambda c: replace(c, state=replace(c.state, autocast=())), change="Autocast off."),
+        row(
+            "default dtype",
+            lambda c: replace(c, state=replace(c.state, default_dtype=default)),
+            change="The default dtype float32.",
+        ),
     ]
 
 
@@ -146,10 +167,20 @@ def with_option(key: str, value: Any) -> Edit:
 
 
 def _options(case: Case) -> list[Row]:
-    rows = [row(f"option {key}", without_option(key)) for key in case.backend.options or {}]
-    rows.append(row("mode=", lambda c: replace(c, backend=replace(c.backend, mode=None))))
+    rows = [
+        row(f"option {key}", without_option(key), change=f"The backend without its option `{key}`.")
+        for key in case.backend.options or {}
+    ]
+    without = "`torch.compile` without the argument"
+    rows.append(row("mode=", lambda c: replace(c, backend=replace(c.backend, mode=None)), change=f"{without} `mode=`."))
     if not any(isinstance(i, ScalarInput) and i.symbol for i in case.inputs):
-        rows.append(row("dynamic=", lambda c: replace(c, backend=replace(c.backend, dynamic=None))))
+        rows.append(
+            row(
+                "dynamic=",
+                lambda c: replace(c, backend=replace(c.backend, dynamic=None)),
+                change=f"{without} `dynamic=`.",
+            )
+        )
     return rows
 
 

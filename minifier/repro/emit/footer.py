@@ -41,8 +41,7 @@ def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> 
         lines.append("It takes the pause between the calls: without it the failure does not show each time.")
     if case.any_graph:
         lines.append("The backend fails on any graph, also on one without ops.")
-    if case.needs:
-        lines.append(f"It takes {' and '.join(with_variables(need, names) for need in case.needs)}.")
+    lines += filter(None, [sentence_of_needs(case, names)])
     if case.failure.fingerprint.any_message:
         lines.append("The message varies; the exception's type and the function that raises it stay.")
     if forms := case.failure.fingerprint.forms:
@@ -53,6 +52,11 @@ def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> 
     if variables:
         lines.append(f"Needs {', '.join(variables)} in its environment, as where this was made.")
     return tuple(lines)
+
+
+def sentence_of_needs(case: Case, names: Mapping[str, str], mark: Callable[[str], str] = str) -> str:
+    """Say what the failure takes besides its ops, as measured; "" if nothing was."""
+    return f"It takes {' and '.join(with_variables(need, names, mark) for need in case.needs)}." if case.needs else ""
 
 
 def with_variables(need: str, names: Mapping[str, str], mark: Callable[[str], str] = str) -> str:

@@ -200,24 +200,10 @@ def duplicates(case: Case, key: str) -> Iterable[Section]:
     return sections_of("Finding duplicates", prose(text), level=3, weight=2)
 
 
-def _verdict(outcome: Outcome) -> str:
-    runs, agreeing = outcome.verified
-    if not runs:
-        return "The repro was not run."
-    control = "without torch.compile" if outcome.case.is_of_torch else "with eager in the place of the backend"
-    if outcome.passes_in_eager is False:
-        return f"No repro: it fails {control} too."
-    if agreeing == runs:
-        passes = f" It passes {control}." if outcome.passes_in_eager else ""
-        same = f"Same failure: {agreeing} of {runs} runs in fresh interpreters showed the fingerprint of the original."
-        return same + passes
-    return f"Not the same: only {agreeing} of {runs} runs in fresh interpreters showed the original's fingerprint."
-
-
 def both_errors(outcome: Outcome) -> Iterable[Section]:
     """Show the script's failure and the repro's: a traceback, or the output before a death."""
     failure = outcome.failure
-    blocks = [_verdict(outcome), "Original:"]
+    blocks = [f"{outcome.verdict}.", "Original:"]
     if failure.differences:
         blocks += [_differences(failure), *_elements(outcome)]
     else:

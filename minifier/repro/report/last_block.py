@@ -42,7 +42,9 @@ def last_block(outcome: Outcome) -> tuple[ResultRow, ...]:
         ResultRow("failed", _failed(outcome), "bold"),
         *_raised(outcome),
         *_where(outcome),
-        ResultRow("reduced", _reduced(outcome)),
+        ResultRow(
+            "reduced", outcome.reduced + (f", {outcome.total_seconds:.1f} s" if outcome.summary is not None else "")
+        ),
         *_cause(outcome),
         *_verified(outcome),
         *_explained(outcome),
@@ -125,13 +127,6 @@ def _where(outcome: Outcome) -> Iterator[ResultRow]:
         yield ResultRow("where", ", ".join(places[:_MAX_PLACES]) + more)
 
 
-def _reduced(outcome: Outcome) -> str:
-    if outcome.summary is None:
-        return "not reduced"
-    probes = counted(outcome.summary.probes["total"], "probe")
-    return f"{outcome.change}, {outcome.proved}; {probes}, {outcome.total_seconds:.1f} s"
-
-
 def _cause(outcome: Outcome) -> Iterator[ResultRow]:
     """Yield what is known of the ops that make the script's result wrong, unless the repro has all of them."""
     if outcome.summary is not None and outcome.summary.cause and outcome.summary.guilt not in ("proved", "repeated"):
@@ -142,10 +137,7 @@ def _verified(outcome: Outcome) -> Iterator[ResultRow]:
     if outcome.repro is None:
         yield ResultRow("no repro", outcome.reason or "no standalone script shows this failure", "yellow")
         return
-    runs, agreeing = outcome.verified
-    control = "without torch.compile" if outcome.case.is_of_torch else "with eager"
-    passes = f"; {control} it passes" if outcome.passes_in_eager else ""
-    yield ResultRow("verified", f"{agreeing} of {runs} fresh interpreters show the same failure{passes}", "green")
+    yield ResultRow("verified", outcome.verdict, "green")
 
 
 def _explained(outcome: Outcome) -> Iterator[ResultRow]:

@@ -109,6 +109,13 @@ class Outcome:
         return f"{counted(before, self.part)}, {same}"
 
     @property
+    def reduced(self) -> str:
+        """Return how the size changed, how far that is proved to be minimal, and in how many probes, in words."""
+        if self.summary is None:
+            return "not reduced"
+        return f"{self.change}, {self.proved}; {counted(self.summary.probes['total'], 'probe')}"
+
+    @property
     def proved(self) -> str:
         """Return how far the result is proved to be minimal, in words; `minimal` only if every pass ended by itself."""
         summary = self.summary
@@ -140,6 +147,16 @@ class Outcome:
     def passes_in_eager(self) -> bool | None:
         """Return whether the control of the repro passes; None if that was not tried."""
         return self.verification.passes_in_eager if self.verification is not None else None
+
+    @property
+    def verdict(self) -> str:
+        """Return how often the repro was verified, and how its control ended, in words."""
+        runs, agreeing = self.verified
+        if not runs:
+            return "The repro was not run"
+        control = "without torch.compile" if self.case.is_of_torch else "with eager"
+        end = {True: f"; {control} it passes", False: f"; {control} it fails too", None: ""}[self.passes_in_eager]
+        return f"{agreeing} of {runs} fresh interpreters show the same failure{end}"
 
     @property
     def names(self) -> dict[str, str]:

@@ -13,12 +13,12 @@ import os
 import re
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from minifier.data.case.switches import MIN_SECRET_CHARACTERS, is_secret
 from minifier.data.failure.normalise import normalise, printable, without_colours
-from minifier.repro.report.secrets import find_secrets
+from minifier.repro.report.secrets import Found, find_secrets
 
 _MIN_PREFIX_CHARACTERS = 8
 _MIN_LINE_CHARACTERS = 16  # of a secret of several lines
@@ -43,14 +43,6 @@ class Removal:
     kind: str
     file: str
     head: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    start: int
-    end: int
-    kind: str
-    placeholder: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +80,18 @@ class Redactor:
                         values.setdefault(piece, found.kind)
         self._forms = _forms_by_beginning(values)
 
-    def find(self, text: str) -> list[_Span]:
+    def find(self, text: str) -> list[Found]:
         """Return the places of secrets, in order, without overlaps."""
-        spans = (_Span(found.start, found.end, found.kind, found.placeholder) for found in find_secrets(text))
-        merged: list[_Span] = []
-        for span in sorted([*self._values_in(text), *spans], key=lambda span: (span.start, -span.end)):
+        merged: list[Found] = []
+        for span in sorted([*self._values_in(text), *find_secrets(text)], key=lambda span: (span.start, -span.end)):
             last = merged[-1] if merged else None
             if last is None or span.start >= last.end:
                 merged.append(span)
             elif span.end > last.end:
-                merged[-1] = _Span(last.start, span.end, last.kind, last.placeholder)
+                merged[-1] = replace(last, end=span.end)
         return merged
 
-    def _values_in(self, text: str) -> Iterator[_Span]:
+    def _values_in(self, text: str) -> Iterator[Found]:
         for start in range(len(text) if self._forms else 0):
             for form in self._forms.get(text[start : start + MIN_SECRET_CHARACTERS], ()):
                 if not text.startswith(form.head, start):
@@ -108,7 +99,7 @@ class Redactor:
                 end = start + _common(form.text, text, start)
                 if form.kind in (_NOTED, *self._named):
                     self.taken[text[start:end]] = None
-                yield _Span(start, end, form.kind, "<secret>")
+                yield Found(form.kind, start, end, "<secret>", everywhere=True)
 
     def clean(self, file: str, text: str) -> str:
         """Return a text for this file with placeholders; `removals` gets a row for each.

@@ -18,7 +18,8 @@ from minifier.data.torch_names import INDUCTOR_CONFIG
 from minifier.errors import said_of_trace
 from minifier.process.distributions import imported_beside_torch
 from minifier.process.progress import Phase, counted
-from minifier.reduction.summary import FAILS, KEPT, OtherFailure, Summary
+from minifier.reduction.summary import FAILS, OtherFailure, Summary
+from minifier.repro.emit.footer import sentence_of_needs, with_variables
 from minifier.repro.emit.script_text import replaced_at_once
 from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.repro.report.history import Probed, steps_of
@@ -34,12 +35,12 @@ from minifier.repro.report.markdown import (
     sections_of,
     table,
 )
-from minifier.repro.report.needs_text import sentence_of_calls_ahead, sentences_of_needs
 from minifier.repro.report.outcome import Outcome, duplicate_key
 
 _MOST_DRAWN = 60  # nodes; a larger graph is not drawn
 _MOST_KINDS = 24
 _MAX_LABEL_CHARACTERS = 28
+_MAX_CHANGES = 12
 _SHORT_DTYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 _MAX_PLACES = 3  # in the model
 _REACHED = {
@@ -104,29 +105,18 @@ def _minimality(outcome: Outcome) -> str:
     summary = outcome.summary
     if summary is None:
         return "The graph was not reduced."
-    change = outcome.change
-    text = f"{change[:1].upper()}{change[1:]}, in {counted(summary.probes['total'], 'probe')}. "
+    text = f"{outcome.reduced[:1].upper()}{outcome.reduced[1:]}."
     if summary.stopped_because and not summary.one_minimal:
-        return text + f"Not proved minimal: {summary.stopped_because}."
+        return text
+    if outcome.minimal is not None and outcome.minimal.any_graph:
+        return f"{text} The backend fails on any graph, also on one without ops, so no op is to blame."
+    if summary.ops_after == 1 and not summary.exceptions and outcome.case.level is not Level.SOURCE:
+        return f"{text} Without this op the failure was gone."
+    how = "was taken away alone, together with the ops that only pick from its results,"
     if outcome.case.level is Level.SOURCE:
-        text += "Minimal: each remaining statement was taken out alone, and the failure was gone every time."
-        if any(note.startswith(KEPT) for note in summary.notes):
-            text += " A definition of the backend counts as one statement: it stays unchanged."
-    elif outcome.minimal is not None and outcome.minimal.any_graph:
-        text += "The backend fails on any graph, also on one without ops, so no op is to blame."
-    elif summary.ops_after == 1 and not summary.exceptions:
-        text += "Without this op the failure was gone."
-    else:
-        gone = f"but for this: {summary.exceptions}" if summary.exceptions else "every time"
-        text += (
-            "Each remaining op was taken away alone, together with the ops that only pick from its results, and the "
-            f"failure was gone {gone}."
-        )
-    if rows := summary.unanswered - summary.unanswered_ops:
-        text += f" {counted(rows, 'simplification')} gave no answer, also when asked again."
-    if summary.unfinished:
-        text += f" Simplifying ended, so that more might go: {outcome.why_unfinished}."
-    return text
+        how = "was taken out alone,"
+    gone = "the failure was gone" if summary.exceptions else "the failure was gone every time"
+    return f"{text} Each remaining {outcome.part} {how} and {gone}."
 
 
 def _what_fails(outcome: Outcome) -> Iterable[Section]:
@@ -206,9 +196,14 @@ def _needs(outcome: Outcome) -> Iterable[Section]:
     case, summary = outcome.minimal, outcome.summary
     if case is None or summary is None or not summary.passes:
         return ()
-    needs = sentences_of_needs(outcome)
-    blocks = [sentence_of_calls_ahead(case)]
-    blocks += ["Each of these was changed alone, and the failure was gone:", items(needs)] if needs else []
+    blocks = [prose(sentence_of_needs(case, outcome.names, code))]
+    if case.others:
+        graphs = counted(len(case.others), "other graph")
+        blocks.append(f"The backend must have compiled and called {graphs} before: alone, the failing call passes.")
+    changes = [with_variables(change, outcome.names, code) for change in summary.needs]
+    if (more := len(changes) - _MAX_CHANGES) > 0:
+        changes[_MAX_CHANGES:] = [f"{counted(more, 'more change')} of details."]
+    blocks += ["Each of these was changed alone, and the failure was gone:", items(changes)] if changes else []
     return sections_of("What the failure needs", *blocks, level=3, weight=1)
 
 
@@ -324,7 +319,9 @@ def _map(graph: Graph, kept: Collection[str]) -> str:
         cell = f'<i class="{name}" title="{number}: {escape(node.short_target)}"></i>'
         module = in_module(node).removeprefix(" in ")
         rows[module] = rows.get(module, "") + cell
-    lines = (f"<tr><td>{escape(module)}</td><td>{cells}</td></tr>" for module, cells in rows.items())
+    lines = (
+        f"<tr><td>{escape(module or 'outside of modules')}</td><td>{cells}</td></tr>" for module, cells in rows.items()
+    )
     caption = "<figcaption>The ops by module, in order; the remaining ops are marked.</figcaption>"
     return f"<figure><table>{''.join(lines)}</table>{caption}</figure>"
 
