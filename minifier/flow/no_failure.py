@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from minifier.capturing.capture import FoundFailures, run_by_itself, run_in_eager
 from minifier.capturing.captured import Captured, is_of_torch
@@ -26,6 +25,7 @@ from minifier.errors import (
 )
 from minifier.flow.attempt import Run, backend_fallbacks
 from minifier.flow.whole_script import minify_failing_source, minify_script
+from minifier.process.progress import counted
 from minifier.repro.report.outcome import Outcome
 
 _MAX_LOG_LINES = 3
@@ -109,68 +109,118 @@ def nothing_failed(
     if any(run is not None and run.end.interrupted for run in (captured, compared, in_eager)):
         hint = "; with --timeout SECONDS a call that takes longer is taken for a hang" if captured.graphs else ""
         return Interrupted(f"{name} was interrupted before a backend call had failed{hint}")
-    checked = (
-        f"{_not_compared(compared)}Checked: {captured.graphs} graph{'s' if captured.graphs != 1 else ''} went to the "
-        f"backend ({', '.join(captured.backends)}); {_compiled(captured)}, and each call of the result was watched for "
-        f"an exception{_comparison(captured, compared)}."
-        if captured.graphs
-        else "Checked: no graph went to a backend."
-    )
-    elsewhere = _in_other_processes(captured)
-    in_eager = None if elsewhere else in_eager  # there, other processes compile all the same
-    as_in_eager = _in_eager(captured, in_eager)
-    kind = FailsByItself if in_eager is not None and fails_in_eager_too(captured, in_eager) else NothingToReduce
-    if captured.end.signal is not None:
-        return kind(
-            f"{name} died of signal {captured.end.signal} outside of any backend call{as_in_eager}. {checked}"
-            + _advice(captured)
-        )
-    last = captured.error
     if INVALID_BACKEND in captured.traceback:
         what = "--backend" if program.is_redirected else name
-        return NoSuchBackend(f"{what} names a backend that does not exist.\n{last}\n{_similar(captured.traceback)}")
-    if captured.traceback:
-        return kind(
-            f"{name} fails{as_in_eager}: {last}\nNo backend call failed. {checked}"
-            + _left_out(captured, compared)
-            + _excused(compared)
-            + _fallbacks(compared)
-            + _advice(captured)
-            + elsewhere
+        return NoSuchBackend(
+            f"{what} names a backend that does not exist.\n{captured.error}\n{_similar(captured.traceback)}"
         )
-    ended = f"{name} ended with exit status {captured.script_status}{as_in_eager}"
-    if not captured.graphs:
-        return NothingCompiled(
-            f"{ended}, and nothing in it was compiled: no call reached a function under torch.compile, or Dynamo found "
-            f"no ops to compile in it.{elsewhere}"
-        )
-    return kind(
-        f"{ended}{',' if as_in_eager else ''} and no backend call failed. {checked}"
-        + _left_out(captured, compared)
-        + _too_late(captured)
-        + _excused(compared)
-        + _fallbacks(compared)
-        + _advice(captured)
+    elsewhere = _in_other_processes(captured)
+    as_in_eager = _in_eager(captured, None if elsewhere else in_eager)  # there, other processes compile all the same
+    if captured.end.signal is not None:
+        end = f"{name} died of signal {captured.end.signal} outside of any backend call{as_in_eager}."
+    elif captured.traceback:
+        end = f"{name} fails{as_in_eager}: {captured.error}\nNo backend call failed."
+    else:
+        end = f"{name} ended with exit status {captured.script_status}{as_in_eager}"
+        if not captured.graphs:
+            nothing = (
+                "nothing in it was compiled: no call reached a function under torch.compile, or Dynamo found no ops"
+            )
+            return NothingCompiled("\n".join([f"{end}, and {nothing} to compile in it.", *elsewhere]))
+        end += ", and no backend call failed."
+    is_by_itself = not elsewhere and in_eager is not None and fails_in_eager_too(captured, in_eager)
+    kind = FailsByItself if is_by_itself else NothingToReduce
+    facts = (end, *_checks(captured, compared), *_of_backend(captured, compared), *elsewhere)
+    return kind("\n".join((*facts, *_too_late(captured))))
+
+
+def _checks(captured: Captured, compared: Captured | None) -> Iterator[str]:
+    """Yield a line for each check that was made, after what could not be compared."""
+    reasons = compared.not_compared if compared is not None else ()
+    yield from _listed(
+        "Not compared with eager's",
+        [f"graph {number}: {reason.strip().splitlines()[-1]}" for number, reason in reasons],
     )
+    if not captured.graphs:
+        yield "Checked: no graph went to a backend."
+        return
+    graphs = f"{counted(captured.graphs, 'graph')} went to the backend ({', '.join(captured.backends)})"
+    declined = len(captured.declined)  # for these, the backend raised what Dynamo takes for its own word
+    compiled = "each was compiled"
+    if declined:
+        raised = ", ".join(dict.fromkeys(captured.declined))
+        rest = "none was compiled" if declined == captured.graphs else "the others were compiled"
+        compiled = f"the backend declined {declined} of them ({raised}), {rest}"
+    yield f"Checked: {graphs}; {compiled}, and each call of the result was watched for an exception."
+    if compared is None:
+        yield "Results were not compared with eager's."
+    else:
+        yield from _comparison(captured, compared)
 
 
-def _in_other_processes(captured: Captured) -> str:
+def _comparison(first: Captured, compared: Captured) -> Iterator[str]:
+    """Yield a line for each fact about the results that were compared with eager's."""
+    graphs = {number for number, _, _ in compared.compared}
+    trained = {number for number, _, gradients in compared.compared if gradients}
+    if not graphs:
+        yield "No result could be compared with eager's."
+    else:
+        of_calls = f"{len(compared.compared)} of {counted(sum(count for _, count in first.calls), 'call')}"
+        of_graphs = f"{len(graphs)} of {counted(len(first.forwards), 'graph')}"
+        gradients = f", and the gradients of {len(trained)}" if trained else ""
+        agreed = "agreed with eager's"
+        if compared.excused:
+            agreed = "did not differ from eager's by more than eager itself varies"
+        yield f"Compared: {of_calls}, of {of_graphs}{gradients}. The results {agreed}."
+    if compared.bounded:
+        yield f"Further calls were not compared once comparing had taken {compared.bounded:.0f} s."
+    if compared.furthest:
+        yield (
+            f"Furthest of what agreed is {compared.furthest} (--rtol and --atol set other limits, and with --compare "
+            "strict eager's own variation excuses nothing)."
+        )
+    if graphs and first.failure is not None:
+        yield "What the script does outside of its graphs was not compared."
+    if how := _second_end(first, compared):
+        yield f"The second run, which compares, went otherwise than the first: it {how}."
+    excused = [f"graph {number}, call {call}: {sentence}" for number, call, sentence in compared.excused]
+    if excused:
+        yield from _listed("A result is not eager's, and counts as right only because eager itself varies", excused)
+        yield "With --compare strict that is a failure, and is reduced like any other."
+
+
+def _second_end(first: Captured, second: Captured) -> str:
+    """Say how the comparing run ended; "" if both runs ended alike. Else graphs may be missing."""
+    if second.lost is not None:
+        return "did not survive the comparison"
+    if second.end.interrupted:
+        return "was interrupted"
+    if second.end.signal != first.end.signal:
+        return f"died of signal {second.end.signal}" if second.end.signal is not None else "did not die"
+    if second.error and second.error != first.error:
+        return f"failed: {second.error}"
+    if second.script_status != first.script_status:
+        return f"ended with exit status {second.script_status}"
+    return f"came to {len(second.forwards)} graphs" if len(second.forwards) != len(first.forwards) else ""
+
+
+def _of_backend(captured: Captured, compared: Captured | None) -> Iterator[str]:
+    """Yield lines about what a backend may have worked around: graphs that it left to others, and logged lines."""
+    if (told := backend_fallbacks(compared)) is not None:
+        yield from (*_listed(told.head, told.lines), *filter(None, [told.advice]))
+    if logged := [line.splitlines()[0] for line in captured.logged if line]:
+        yield from _listed("During backend calls this was logged", logged)
+        yield "With --match-log REGEX a line that matches is a failure, and is reduced like any other."
+
+
+def _in_other_processes(captured: Captured) -> tuple[str, ...]:
     """Say that processes are not watched which the script started, if it compiled nothing itself and they computed."""
     if captured.graphs or captured.children < _MIN_CHILD_SECONDS:
-        return ""
+        return ()
     return (
-        f"\nIt started other processes, which computed for {captured.children:.0f} s. What they compile is not "
-        "watched: use `minify run` on the program of one of them, with its arguments and variables."
+        f"It started other processes, which computed for {captured.children:.0f} s. What they compile is not "
+        "watched: use `minify run` on the program of one of them, with its arguments and variables.",
     )
-
-
-def _compiled(captured: Captured) -> str:
-    """Say which graphs were compiled: not those for which the backend raised what Dynamo takes for its own word."""
-    if not captured.declined:
-        return "each was compiled"
-    raised = ", ".join(dict.fromkeys(captured.declined))
-    rest = "none was compiled" if len(captured.declined) == captured.graphs else "the others were compiled"
-    return f"the backend declined {len(captured.declined)} of them ({raised}), {rest}"
 
 
 def _in_eager(captured: Captured, in_eager: Captured | None) -> str:
@@ -184,123 +234,24 @@ def _in_eager(captured: Captured, in_eager: Captured | None) -> str:
     return f" with torch.compile, and in eager mode in another way ({in_eager.failure.line})"
 
 
-def _too_late(captured: Captured) -> str:
+def _too_late(captured: Captured) -> tuple[str, ...]:
     """Describe the variables that the script set for torch's import, which minify had made already."""
     if not captured.environment:
-        return ""
+        return ()
     variables = assignments(captured.environment)
     return (
-        f"\nThe script sets {variables}, which torch reads when it is imported: under minify that is before the "
-        f"script starts. Try `{variables} minify run ...`."
+        f"The script sets {variables}, which torch reads when it is imported: under minify that is before the script "
+        f"starts. Try `{variables} minify run ...`.",
     )
 
 
-def _comparison(first: Captured, compared: Captured | None) -> str:
-    """Describe which results were compared with eager."""
-    if compared is None:
-        return "; results were not compared with eager"
-    graphs, calls = len(first.forwards), Counter(number for number, _, _ in compared.compared)
-    checked, trained = len(calls), len({number for number, _, gradients in compared.compared if gradients})
-    results = "its first result"
-    if further := sum(calls.values()) - checked:
-        results += f" (and {further} further)"
-    if trained:
-        results += " and gradients" if trained == checked else f" (and gradients of the {trained} that are trained)"
-    agreed = "agreed with eager's"
-    if compared.excused:
-        agreed = "did not differ from eager's by more than eager itself varies"
-    if not checked:
-        text = "; no result could be compared with eager's"
-    elif checked == graphs:
-        text = f"; {results} {agreed}"
-    else:
-        text = f"; of {checked} of the {graphs} of Dynamo's {results} {agreed}, the rest was not compared"
-    if compared.bounded:
-        text += f"; further calls were not compared once comparing had taken {compared.bounded:.0f} s"
-    if compared.furthest:
-        text += f". Furthest of what agreed is {compared.furthest} (--rtol and --atol set other limits, and with "
-        text += "--compare strict eager's own variation excuses nothing)"
-    return text + _second_end(first, compared)
-
-
-def _not_compared(compared: Captured | None) -> str:
-    """Say which graphs were not compared with eager, or only in part, and why."""
-    if compared is None or not compared.not_compared:
-        return ""
-    compared_graphs = {number for number, _, _ in compared.compared}
-    lines = [
-        f"graph {number}{' in part' if number in compared_graphs else ''}: {reason.strip().splitlines()[-1]}"
-        for number, reason in compared.not_compared
-    ]
-    return f"Not compared with eager's:{_listed(lines)}\n"
-
-
-def _fallbacks(compared: Captured | None) -> str:
-    """List the exceptions that a backend caught itself, and the graphs that ran elsewhere."""
-    told = backend_fallbacks(compared)
-    if told is None:
-        return ""
-    return f"\n{told.head}:{_listed(told.lines)}" + (f"\n{told.advice}" if told.advice else "")
-
-
-def _listed(lines: Sequence[str]) -> str:
-    shown = "".join(f"\n    {_cut(line)}" for line in lines[:_MAX_LOG_LINES])
-    return shown + (f"\n    and {len(lines) - _MAX_LOG_LINES} more" if len(lines) > _MAX_LOG_LINES else "")
-
-
-def _left_out(first: Captured, compared: Captured | None) -> str:
-    """Say how many calls were compared, if the script itself finds something wrong."""
-    if compared is None or not compared.compared or first.failure is None:
-        return ""
-    calls = sum(count for _, count in first.calls)
-    return (
-        f" Of {calls} call{'s' if calls != 1 else ''} {len(compared.compared)} "
-        f"{'was' if len(compared.compared) == 1 else 'were'} compared, each with eager on the same inputs; what the "
-        "script does outside of its graphs was not."
-    )
-
-
-def _excused(compared: Captured | None) -> str:
-    """List the large differences that eager's own variation excuses."""
-    lines = (
-        [f"graph {number}, call {call}: {sentence}" for number, call, sentence in compared.excused] if compared else []
-    )
-    if not lines:
-        return ""
-    return (
-        f"\nA result is not eager's, and counts as right only because eager itself varies:{_listed(lines)}\n"
-        "With --compare strict that is a failure, and is reduced like any other."
-    )
-
-
-def _second_end(first: Captured, second: Captured) -> str:
-    """Describe how the comparing run ended, unless both runs ended alike: graphs may be missing."""
-    if second.lost is not None:
-        how = "did not survive the comparison"
-    elif second.end.interrupted:
-        how = "was interrupted"
-    elif second.end.signal != first.end.signal:
-        how = f"died of signal {second.end.signal}" if second.end.signal is not None else "did not die"
-    elif second.error and second.error != first.error:
-        how = f"failed: {second.error}"
-    elif second.script_status != first.script_status:
-        how = f"ended with exit status {second.script_status}"
-    elif len(second.forwards) != len(first.forwards):
-        how = f"came to {len(second.forwards)} graphs"
-    else:
-        return ""
-    return f". The second run, which compares, went otherwise than the first: it {how}"
-
-
-def _advice(captured: Captured) -> str:
-    """List the lines that backends logged: a backend may have worked around a failure."""
-    lines = [line.splitlines()[0] for line in captured.logged if line]
-    if not lines:
-        return ""
-    return (
-        f"\nDuring backend calls this was logged:{_listed(lines)}\n"
-        "With --match-log REGEX a line that matches is a failure, and is reduced like any other."
-    )
+def _listed(head: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yield a head and the first of these lines, nothing without any."""
+    if lines:
+        yield f"{head}:"
+    yield from (f"    {_cut(line)}" for line in lines[:_MAX_LOG_LINES])
+    if len(lines) > _MAX_LOG_LINES:
+        yield f"    and {len(lines) - _MAX_LOG_LINES} more"
 
 
 def _cut(line: str) -> str:

@@ -46,7 +46,7 @@ def test_a_script_that_does_not_run_twice(bureau):
     text = f'import os\nos.mkdir("results")\n{WRONG}\ntorch.compile(torch.sigmoid, backend=wrong)(torch.randn(4))\n'
     found, said, _ = looked(bureau, text)
     assert found.compared.compared == () and "agreed" not in said
-    assert "no result could be compared with eager's" in said and "FileExistsError" in said
+    assert "No result could be compared with eager's" in said and "FileExistsError" in said
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ torch.compile(lambda x: torch.exp(x) * 2, backend=strange)(x)
 def test_calls_of_one_kind_are_compared_once(bureau):
     found, said, _ = looked(bureau, LATER.format(key="0", step="x = torch.randn(4, 4)"))
     assert [call for _, call, _ in found.compared.compared] == [1, 2, 6]
-    assert "its first result (and 2 further) agreed" in said
+    assert "3 of 6 calls, of 1 of 1 graph" in said
 
 
 MANY_GRAPHS = """
@@ -222,9 +222,9 @@ def test_a_bound_on_the_time_of_comparing_is_kept_and_told(bureau):
     assert [(number, call) for number, call, _ in compared.compared] == [(number, 1) for number in range(1, 9)]
     assert [number for number, _ in compared.not_compared] == [9, 10] and compared.bounded > 0
     said = str(nothing_failed(Program("failing.py"), first, compared))
-    assert "of 8 of the 10 of Dynamo's its first result agreed with eager's, the rest was not compared" in said
+    assert "8 of 20 calls, of 8 of 10 graphs" in said
     assert said.index("graph 9: comparing had taken") < said.index("Checked")
-    assert "further calls were not compared once comparing had taken" in said
+    assert "Further calls were not compared once comparing had taken" in said
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_gradients_that_the_script_never_asks_for_are_not_compared(bureau):
     found, said, _ = looked(bureau, UNTRAINED)
     assert found.captured.failing == () and found.captured.trained == {1}
     assert [gradients for _, _, gradients in found.compared.compared] == [True, False]
-    assert "(and gradients of the 1 that are trained) agreed" in said
+    assert "gradients of 1." in said
 
 
 @pytest.mark.parametrize("backend", sampled(['"eager"', '"aot_eager"']))
