@@ -166,4 +166,4 @@ def test_an_integer_other_than_zero_is_needed_where_zeros_pass(make_lab, needed)
     made = Simplifier(lab, case, case, wants=lambda name: name == "data", rejected=[("data", "values of x")])
     made.ended["data"] = "fixpoint"
     found = measured_needs(made)
-    assert bool(found.sentences) is bool(found.rows) is needed
+    assert bool(found.sentences) is bool(found.changes) is needed

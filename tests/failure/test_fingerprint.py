@@ -225,7 +225,7 @@ def test_names_that_are_kept_in_files_do_not_change():
         "exception", "signal", "exit", "timeout", "out-of-memory", "wrong-result", "non-finite", "silent-fallback",
     ]  # fmt: skip
     assert [each.value for each in Verdict] == ["SAME", "OTHER", "PASS", "INVALID", "UNRESOLVED"]
-    assert [each.value for each in Aspect] == [
+    assert {each.value for each in Aspect} == {
         "values", "non-finite", "shape", "dtype", "stride", "device", "aliasing", "mutation", "overwritten",
         "gradient", "autograd", "no-exception", "structure", "predicate",
-    ]  # fmt: skip
+    }  # fmt: skip
