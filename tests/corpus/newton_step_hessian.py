@@ -1,7 +1,7 @@
 """Wrong numbers under AOTAutograd: the second derivatives that torch.autograd.functional.hessian finds are zeros.
 
 source: https://github.com/pytorch/pytorch/issues/181581
-reach: exit 0, 8 statements
+reach: exit 0, 10 statements
 shows: hessian
 """
 
