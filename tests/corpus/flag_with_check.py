@@ -1,6 +1,6 @@
 r"""A wrong result that no graph shows again: the script's own check shows it.
 
-reach: exit 0, 5 statements
+reach: exit 0, 8 statements
 shows: assert torch\.allclose
 layer: test
 """
