@@ -2,7 +2,7 @@
 
 `starts.py` lists what a reduction and a repro begin with, and what follows where that leads to no repro.
 
-An attempt has an error from the start if its graph could not be saved, or if no other process can have its backend, one
+An attempt begins with an error if its graph could not be saved, or if no other process can have its backend, one
 that holds a lock, say. Then the script is reduced instead if it shows the failure by itself: by an exception or a
 death. It shows a wrong result only by a check of its own; without one, the graph is reduced in the script's own
 process, so that the reports name the ops, and say why there is no repro.
@@ -56,9 +56,7 @@ from minifier.flow.prepare import prepared
 from minifier.flow.reports import report
 from minifier.flow.short_definitions import with_short_definitions
 from minifier.flow.starts import with_repro
-from minifier.flow.whole_script import (
-    lacks_script,
-)
+from minifier.flow.whole_script import lacks_script
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT, Ui
 from minifier.repro.emit.forms import forms_for

@@ -1,8 +1,7 @@
 """The starts: what a reduction and a repro begin with, in the order in which they are tried.
 
-A start changes the Case, and reduces it where that is not done; then a repro of what is left is searched. The first
-repro that is verified ends the run. The first reduction is what the later starts build on; it is reported if no start
-leads to a repro.
+Most starts change the Case and reduce it; a repro of what is left is searched then. The first repro that is verified
+ends the run. The first reduction is what the later starts build on; it is reported if no start leads to a repro.
 """
 
 from __future__ import annotations
@@ -66,8 +65,8 @@ class Start:
     """A start, for an attempt to which it `applies`.
 
     `take` returns the attempt with another reduction, and perhaps with a repro of it already. It raises NoRepro, or
-    returns the attempt as it is, if the failure does not show in this way. `name` is what the report lists; "" for the
-    usual start. `when` says in words when it applies.
+    returns the attempt as it is, if the failure does not show in this way. `name` is what the report lists; "" for what
+    every run does: reduce the Case as captured, search a repro of it. `when` says in words when it applies.
     """
 
     name: str
@@ -79,8 +78,8 @@ class Start:
 def with_repro(attempt: Attempt) -> Attempt:
     """Return the attempt with the first verified repro that a start leads to; without one, with the reasons."""
     for start in STARTS:
-        has_answer = attempt.repro_result is not None or attempt.error is not None
-        if attempt.repro is not None or (has_answer and not _has_time(attempt)):
+        is_reportable = attempt.repro_result is not None or attempt.error is not None
+        if attempt.repro is not None or (is_reportable and not _has_time(attempt)):
             break
         if start.applies(attempt):
             attempt = _after(start, attempt)
@@ -96,20 +95,20 @@ def _after(start: Start, attempt: Attempt) -> Attempt:
     run = attempt.run
     if start.name and attempt.reduced is not None:
         run.ui.say(f"{start.when}: going on to {start.name}")
-    with _minimal_of(attempt) as put_back:
+    with _minimal_put_back(attempt) as undo:
         again = run.after(functools.partial(_taken, start), attempt)
         if again.reduced is attempt.reduced:
             return again.took(start.name) if start.name and again.repro is not None else again
         if attempt.reduced is None:
             if again.error is None and again.repro_result is None:
-                again = run.after(_with_any_message_if_held_up, again)
+                again = run.after(_with_any_message_if_messages_vary, again)
             tell_size(again)
         else:
             if again.repro_result is attempt.repro_result:
                 again = run.after(_find_repro, again)
             if again.repro is None:
                 return attempt
-        put_back.pop_all()
+        undo.pop_all()  # it stays
     return again.took(start.name) if start.name else again
 
 
@@ -124,8 +123,8 @@ def _taken(start: Start, attempt: Attempt) -> Attempt:
 
 
 @contextmanager
-def _minimal_of(attempt: Attempt) -> Iterator[ExitStack]:
-    """Put the folder minimal/ back at the end, unless the callbacks of the yielded stack are popped."""
+def _minimal_put_back(attempt: Attempt) -> Iterator[ExitStack]:
+    """Put the folder minimal/ back as it is at the end, unless the callbacks of the yielded stack are popped."""
     folder = attempt.folder
     with ExitStack() as stack, ExitStack() as undo:
         if attempt.reduced is not None:
@@ -181,7 +180,7 @@ def _reduced(
         raise NoRepro(str(error)) from None
 
 
-def _with_any_message_if_held_up(attempt: Attempt) -> Attempt:
+def _with_any_message_if_messages_vary(attempt: Attempt) -> Attempt:
     """Reduce again without comparing whole messages, if many graphs smaller than the reduced graph raised the same type
     of exception in the same function, each with its own message. Otherwise, and if that fails, the attempt stays.
 
@@ -194,9 +193,9 @@ def _with_any_message_if_held_up(attempt: Attempt) -> Attempt:
         return attempt
     attempt.run.ui.say("smaller graphs fail in the same function with other messages: trying again without the message")
     try:
-        with _minimal_of(attempt) as put_back:
+        with _minimal_put_back(attempt) as undo:
             again = _from_case(attempt, _with_any_message(attempt.case))
-            put_back.pop_all()
+            undo.pop_all()  # it stays
             return again.took("left the message out of the failure's identity")
     except StoppedAtOnce:
         raise
@@ -205,7 +204,7 @@ def _with_any_message_if_held_up(attempt: Attempt) -> Attempt:
 
 
 def _from_case(attempt: Attempt, case: Case) -> Attempt:
-    """Reduce another Case. One of the same level takes the captured one's place."""
+    """Reduce another Case. One of the same level is written over the captured one, in the folder case/ too."""
     reduced = _reduced(attempt, case)
     summary = replace(reduced.summary, probes=add_probes(reduced.summary.probes, attempt.probes))
     if case.level is attempt.case.level:
@@ -237,13 +236,13 @@ def _premise(name: str, when: str, applies: Callable[[Attempt], bool], change: C
     return Start(name, when, lambda attempt: attempt.reduced is None and attempt.is_probed and applies(attempt), take)
 
 
-def _lacks(attempt: Attempt) -> bool:
-    """Whether the graph that was captured did not show the failure."""
+def _shows_nothing_as_captured(attempt: Attempt) -> bool:
+    """Whether the graph as captured did not show the failure."""
     return isinstance(attempt.error, NoRepro)
 
 
 def _is_dynamos(attempt: Attempt) -> bool:
-    return _lacks(attempt) and attempt.case.level is Level.DYNAMO
+    return _shows_nothing_as_captured(attempt) and attempt.case.level is Level.DYNAMO
 
 
 def _is_called_bare(attempt: Attempt) -> bool:
@@ -257,7 +256,7 @@ def _is_called_again(attempt: Attempt) -> bool:
 def _other_imports(attempt: Attempt) -> tuple[tuple[str, ...], ...]:
     """Return the imports of the script that may have to precede the backend's: those whose names it never reads, and
     all."""
-    if not _lacks(attempt) or attempt.asked is None or attempt.case.backend.ahead:
+    if not _shows_nothing_as_captured(attempt) or attempt.asked is None or attempt.case.backend.ahead:
         return ()
     try:
         effects, every = import_lines(attempt.asked.program.source())
@@ -267,18 +266,18 @@ def _other_imports(attempt: Attempt) -> tuple[tuple[str, ...], ...]:
     return tuple(lines for lines in dict.fromkeys((effects, every)) if set(lines) - known)
 
 
-def _imports(place: int) -> Start:
+def _imports(number: int) -> Start:
     def change(attempt: Attempt) -> Case:
-        case, lines = attempt.case, _other_imports(attempt)[place]
+        case, lines = attempt.case, _other_imports(attempt)[number]
         folders = folders_imported_from("\n".join(lines), case.script.path)
         backend = replace(case.backend, ahead=lines, folders=tuple(dict.fromkeys((*case.backend.folders, *folders))))
         return replace(case, backend=backend)
 
-    which = ("the script's imports whose names it never reads", "all imports of the script")[place]
+    which = ("the script's imports whose names it never reads", "all imports of the script")[number]
     return _premise(
         f"{which}, ahead of the backend's",
         "the script has other imports than the backend's",
-        lambda attempt: len(_other_imports(attempt)) > place,
+        lambda attempt: len(_other_imports(attempt)) > number,
         change,
     )
 
@@ -286,7 +285,7 @@ def _imports(place: int) -> Start:
 def _calls_ahead(attempt: Attempt) -> tuple[CapturedCallAhead, ...]:
     """Return the backend's calls ahead of the failing call; none if the Case has them already."""
     call = attempt.call
-    if not _lacks(attempt) or call is None or attempt.case.others:
+    if not _shows_nothing_as_captured(attempt) or call is None or attempt.case.others:
         return ()
     return read_calls_ahead(call.found.graphs, call.failing.number, call.failing.call)
 
