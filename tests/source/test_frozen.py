@@ -1,5 +1,7 @@
 """The check that found a wrong result stays, with the statements between it and compiled code, and so do backends."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.programs import CORPUS
@@ -55,6 +57,15 @@ IN_PLACE = "out = fast(x)\nout.mul_(0.5)\nassert (out - model(x)).abs().max() < 
 KEPT_IN = "results = []\nresults.append(fast(x))\nresults[0] *= 0.5\nassert results[0].max() < 0.1\n"
 EXPLAINED = "diff = (fast(x) - model(x)).abs().max()\nif diff > 0.1:\n    raise ValueError(f'{diff}')\n"
 
+COMPUTED = "tol = 1000 * torch.finfo(torch.float32).eps\nassert (fast(x) - model(x)).abs().max() < tol\n"
+NAMED = "TOL = dict(rtol=1e-2, atol=1e-2)\nassert_close(fast(x), model(x), **TOL)\n"
+COMPILES = """\
+def check(m, x, tol=1e-3):
+    run = torch.compile(m)
+    err = (run(x) - m(x)).abs().max()
+    assert err < tol
+"""
+
 IN_CHECK, IN_FAIL = (CALL[:9], "raise"), ("fail('", "raise")
 
 
@@ -82,10 +93,33 @@ IN_CHECK, IN_FAIL = (CALL[:9], "raise"), ("fail('", "raise")
         (IN_PLACE, (), "mul_(0.5)", "mul_(1)"),
         (KEPT_IN, (), "results[0] *= 0.5\n", ""),
         (EXPLAINED, (), "if diff > 0.1:", "if diff > 0:"),
+        (COMPUTED, (), "1000 * ", ""),
+        (NAMED, (), "dict(rtol=1e-2, atol=1e-2)", "dict()"),
     ],
 )
 def test_the_check_may_not_be_another(check, failing, old, new):
     assert old in check and not Frozen(run_of(HEAD + check, *failing)).may_hold(HEAD + check.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("call", "old", "new"),
+    [("check(model, x, 0.5)\n", "0.5", "0.0"), ("check(model, x)\n", "tol=1e-3", "tol=0")],
+)
+def test_the_threshold_that_a_compiling_function_gets_may_not_be_another(call, old, new):
+    source = HEAD + COMPILES + call
+    first = run_of(source, call.strip(), "assert err", called="run(x)")
+    calls = [[["<module>", places(source, call.strip())[0]], ["f1", places(source, "run(x)")[0]]]]
+    first = replace(first, end=replace(first.end, told={**first.end.told, CALLS: calls}))
+    assert not Frozen(first).may_hold(source.replace(old, new))
+
+
+def test_a_lambda_is_frozen_with_what_it_names():
+    table = "TABLE = {'sin': 1}\ndef look_up(gm):\n    return TABLE[gm]\n"
+    source = table + HEAD.replace("backend=noisy", "backend=lambda gm, _: look_up(gm)") + "fast(x)\n"
+    frozen = Frozen(run_of(source, "return TABLE", backends=[("<lambda>", "lambda gm")]))
+    assert frozen.may_hold(source.replace("x = torch.ones(4)", "x = torch.ones(1)"))
+    assert not frozen.may_hold(source.replace("{'sin': 1}", "{}"))
+    assert any("lambda gm" in text for text in frozen.frozen)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ class Frozen(Condition):
         handed_over = slices.slice(slices.handed_over(of_backends), backends)
         failing, check = slices.check(_failing_stacks(run), of_backends)
         self.has_check = failing is not None
+        self._defaults = slices.defaults_around(failing) if failing is not None else frozenset[str]()
         self._failing = slices.text(failing) if failing is not None else ""
         self._names = {slices.text(number): slices.name(number) for number in backends}
         # What has to be there together with a text; "" is always there.
@@ -62,15 +63,17 @@ class Frozen(Condition):
     def may_hold(self, source: str) -> bool:
         """Return whether the source has the check, and with each backend what this names."""
         present = {"", *(text for _, text in texts_of(source))}
-        return all(needed <= present for text, needed in self._needed.items() if text in present)
+        has_defaults = all(default in source for default in self._defaults)
+        return has_defaults and all(needed <= present for text, needed in self._needed.items() if text in present)
 
     def holds(self, run: SourceRun) -> bool:
         """Return whether the check fails, and the run calls no other backends."""
-        if run.is_inlined:
-            return {name for name, *_ in _backends(run)} <= {name for name, *_ in self._backends}
         lines = {line for stack in _failing_stacks(run) for _, line in stack}
         spans = [span for span, text in texts_of(run.source) if text == self._failing]
         is_failing = not self._failing or any(not lines.isdisjoint(span) for span in spans)
+        if run.is_inlined:  # which may have changed the check's text
+            names = {name for name, *_ in _backends(run)}
+            return (is_failing or not spans) and names <= {name for name, *_ in self._backends}
         return is_failing and self._seen(run) <= self._backends
 
     def accept(self, run: SourceRun) -> None:
@@ -119,6 +122,7 @@ class Slices:
             if name == _changed(tree.statements[reader]) and name not in self._script.imported:
                 for binder in binders:
                     changing.setdefault(binder, set()).add(reader)
+        self._in_lambdas: set[tuple[int, str]] = set()  # (statement, name that a backend's lambda in it reads)
         # (statement, name that it reads, statements that bind the name or change the object)
         self._reads = [
             (reader, name, {self._whole(each) for binder in binders for each in (binder, *changing.get(binder, ()))})
@@ -130,7 +134,7 @@ class Slices:
         return self._tree.text(self._tree.statements[number])
 
     def name(self, number: int) -> str:
-        """Return the name of a definition."""
+        """Return the name of a definition; "" for another statement."""
         node = self._tree.statements[number]
         return node.name.value if isinstance(node, (cst.FunctionDef, cst.ClassDef)) else ""
 
@@ -154,7 +158,9 @@ class Slices:
                 if number < failing and self._tree.enclosing[number] == self._tree.enclosing[failing]
                 if isinstance(node := self._tree.statements[number], cst.If) and m.findall(node, _LEAVES)
             }
-            return failing, self.slice({failing, *ahead, *inner}, self._called)
+            calls = (self._tree.statements[number] for number in numbers[:depth])
+            given = {n for n, call in zip(numbers[:depth], calls, strict=True) if m.matches(call, _CALL_WITH_ARGUMENTS)}
+            return failing, self.slice({failing, *ahead, *inner, *given}, self._called)
         return None, set()
 
     def _deciding(self, number: int) -> int:
@@ -183,7 +189,18 @@ class Slices:
     def backends(self, places: Iterable[Place]) -> set[int]:
         """Return the definitions with the functions of backends."""
         found = {(name, self._tree.at_line(line)) for name, file, line in places if file == FILE}
-        return {self._whole(number) for name, number in found if number is not None and self.name(number) == name}
+        lambdas = {number for name, number in found if number is not None and name == "<lambda>"}
+        for number in lambdas:
+            names = m.findall(self._tree.statements[number], m.Lambda())
+            self._in_lambdas |= {(number, root(name)) for each in names for name in m.findall(each, m.Name())}
+        named = {self._whole(number) for name, number in found if number is not None and self.name(number) == name}
+        return lambdas | named
+
+    def defaults_around(self, number: int) -> frozenset[str]:
+        """Return the parameters with a number as their default of the functions around a statement, as text."""
+        functions = (self._tree.statements[outer] for outer in self._up(number))
+        parameters = [each for node in functions for each in m.findall(node, m.Param(default=_NUMBER))]
+        return frozenset(self._script.module.code_for_node(each.with_changes(comma=_NONE)) for each in parameters)
 
     def handed_over(self, definitions: Collection[int]) -> set[int]:
         """Return the statements through which `backend=` gets to these definitions."""
@@ -215,11 +232,12 @@ class Slices:
         node = self._tree.statements[bound]
         if isinstance(node, (cst.Import, cst.ImportFrom)) or (self.name(bound) and bound in self._around):
             return False
-        if self.name(self._whole(reader)):
+        if self.name(self._whole(reader)) or (reader, name) in self._in_lambdas:
             return True
         if self.name(bound):
             return self._computes_with(name, reader, derived)
-        return bound in derived or (m.matches(node, _ASSIGNMENT) and not m.findall(node, m.Call()))
+        is_plain = all(m.matches(call, _PLAIN_CALL) for call in m.findall(node, m.Call()))
+        return bound in derived or (m.matches(node, _ASSIGNMENT) and is_plain)
 
     def _computes_with(self, function: str, reader: int, derived: Collection[int]) -> bool:
         """Return whether a statement calls the function with what is derived, or with what compiled code returns."""
@@ -251,6 +269,15 @@ class Slices:
 
 
 _ASSIGNMENT = m.Assign() | m.AnnAssign() | m.AugAssign()
+# What computes a tolerance, and makes no data.
+_PLAIN_CALL = m.Call(
+    func=m.Attribute(attr=m.Name("finfo") | m.Name("iinfo"))
+    | m.Attribute(value=m.Name("math"))
+    | m.Name(value=m.MatchRegex("abs|dict|float|int|max|min|round|finfo|iinfo"))
+)
+_NUMBER = m.OneOf(m.Integer(), m.Float(), m.UnaryOperation(), m.BinaryOperation())
+_CALL_WITH_ARGUMENTS = m.Expr(value=m.Call(args=[m.AtLeastN(n=1)])) | m.Assign(value=m.Call(args=[m.AtLeastN(n=1)]))
+_NONE = cst.MaybeSentinel.DEFAULT
 
 
 def _ends(node: cst.CSTNode) -> bool:
