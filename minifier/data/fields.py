@@ -19,6 +19,7 @@ MAX_NUMBER = 2**1000  # of an argument or a bound; every such integer has a floa
 MAX_SIZE = 2**63 - 1  # torch counts sizes, strides and elements in 64 bits
 MAX_SECONDS = 10**9
 _MAX_CALLS = 10**6  # of a compiled function; each is a call in every probe
+_MAX_FILE_NAME_BYTES = 255
 _MAX_SOURCE_CHARACTERS = 2**24
 _MAX_SOURCE_DEPTH = 300  # of nested expressions and statements: an `elif` is two levels, a term of a sum is one
 
@@ -178,9 +179,9 @@ def _import_line(value: str) -> None:
 
 def expression(value: str) -> None:
     """Raise ValueError unless the text is one Python expression, which a call can take as an argument."""
-    call = source(f"f(k={value})", "eval")  # a comment or a comma at its end would reach beyond it
-    is_one = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-    if not is_one or call.args or len(call.keywords) != 1:
+    call, alone = source(f"f(k={value})", "eval"), source(value, "eval")  # a comma at its end would reach beyond it
+    given = call.keywords if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ()
+    if value != value.strip() or [ast.dump(each.value) for each in given] != [ast.dump(alone)] or call.args:
         _refuse("an expression", value)
 
 
@@ -188,6 +189,12 @@ def expression(value: str) -> None:
 def _symbolic(value: str) -> None:
     _arithmetic(value)
     source(value.strip(), "eval")
+
+
+def _file_name(value: str) -> None:
+    text(value)
+    if value in ("", ".", "..") or "/" in value or len(value.encode()) > _MAX_FILE_NAME_BYTES:
+        _refuse("a plain file name", value)
 
 
 def regex(value: str) -> None:
@@ -202,7 +209,7 @@ Text = Annotated[str, text]
 # No control characters: a comment of a repro holds it.
 Line = Annotated[str, _matching("[^\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\ud800-\udfff]*", "one line")]
 Folder = Annotated[str, _matching(r"[^\0]*", "a path")]
-FileName = Annotated[str, _matching(r"(?!\.\.?$)[^/\0]{1,255}", "a plain file name")]  # of output folders
+FileName = Annotated[str, _file_name]  # of output folders
 Variable = Annotated[str, _matching("[^=\\0\ud800-\udfff]+", "the name of an environment variable")]
 Dtype = Annotated[str, dtype]
 Device = Annotated[str, device]

@@ -26,6 +26,7 @@ from minifier.data.case.symbolic_sizes import goes_through_dynamo
 from minifier.data.settings import Settings
 from minifier.errors import (
     ExitCode,
+    LimitReached,
     MachineFailed,
     MinifyError,
     NoRepro,
@@ -66,23 +67,33 @@ class Start:
 
     `take` returns the attempt with another reduction, and perhaps with a repro of it already. It raises NoRepro, or
     returns the attempt as it is, if the failure does not show in this way. `name` is what the report lists; "" for what
-    every run does: reduce the Case as captured, search a repro of it. `when` says in words when it applies.
+    every run does: reduce the Case as captured, search a repro of it. `when` says in words when it applies. What
+    `is_last` is begun even after the time of the run, and takes little time then.
     """
 
     name: str
     when: str
     applies: Callable[[Attempt], bool]
     take: Callable[[Attempt], Attempt]
+    is_last: bool = False
 
 
 def with_repro(attempt: Attempt) -> Attempt:
     """Return the attempt with the first verified repro that a start leads to; without one, with the reasons."""
+    is_cut_off = False
     for start in STARTS:
         is_reportable = attempt.repro_result is not None or attempt.error is not None
-        if attempt.repro is not None or (is_reportable and not _has_time(attempt)):
+        if attempt.repro is not None or (is_reportable and attempt.run.interrupted.is_set()):
             break
-        if start.applies(attempt):
-            attempt = _after(start, attempt)
+        if not start.applies(attempt):
+            continue
+        if is_reportable and not (start.is_last or _has_time(attempt)):
+            is_cut_off = True
+            continue
+        attempt = _after(start, attempt)
+    if is_cut_off and attempt.repro is None:
+        reason = f"{attempt.reason}\nThe time of the run is used up: not all starts were tried (--budget)"
+        return replace(attempt, error=NoRepro(reason))
     return attempt
 
 
@@ -95,7 +106,7 @@ def _after(start: Start, attempt: Attempt) -> Attempt:
     run = attempt.run
     if start.name and attempt.reduced is not None:
         run.ui.say(f"{start.when}: going on to {start.name}")
-    with _minimal_put_back(attempt) as undo:
+    with _minimal_put_back(attempt, start.take is not _find_repro) as undo:
         again = run.after(functools.partial(_taken, start), attempt)
         if again.reduced is attempt.reduced:
             return again.took(start.name) if start.name and again.repro is not None else again
@@ -106,7 +117,8 @@ def _after(start: Start, attempt: Attempt) -> Attempt:
         else:
             if again.repro_result is attempt.repro_result:
                 again = run.after(_find_repro, again)
-            if again.repro is None:
+            is_rarer = again.reduction.minimal.rate < attempt.reduction.minimal.rate  # to be told without a repro too
+            if again.repro is None and not is_rarer:
                 return attempt
         undo.pop_all()  # it stays
     return again.took(start.name) if start.name else again
@@ -123,14 +135,14 @@ def _taken(start: Start, attempt: Attempt) -> Attempt:
 
 
 @contextmanager
-def _minimal_put_back(attempt: Attempt) -> Iterator[ExitStack]:
-    """Put the folder minimal/ back as it is at the end, unless the callbacks of the yielded stack are popped."""
+def _minimal_put_back(attempt: Attempt, is_changed: bool = True) -> Iterator[ExitStack]:
+    """Put the folder minimal/, if it is changed, back at the end, unless the yielded stack's callbacks are popped."""
     folder = attempt.folder
     with ExitStack() as stack, ExitStack() as undo:
-        if attempt.reduced is not None:
+        if attempt.reduced is not None and is_changed:
             before = stack.enter_context(folder.scratch("before"))
             shutil.copytree(folder.minimal, before, dirs_exist_ok=True)
-            undo.callback(shutil.copytree, before, folder.minimal)
+            undo.callback(before.rename, folder.minimal)
             undo.callback(shutil.rmtree, folder.minimal)
         yield undo
 
@@ -333,7 +345,10 @@ def _varies(attempt: Attempt) -> bool:
 def _record_inputs(attempt: Attempt) -> Attempt:
     attempt.run.ui.say("no failure, but the call may have changed its inputs: running the script again to keep them")
     again = with_inputs_recorded(attempt)
-    return again if again.error is not None else reduce(again)
+    if again.error is not None:
+        return again
+    again = reduce(again)
+    return again if again.reduced is not None else again.took(RECORDED)
 
 
 def _find_repro(attempt: Attempt) -> Attempt:
@@ -374,24 +389,28 @@ def _dropped_variables(attempt: Attempt) -> Variables:
     return tuple(pair for pair in of_script(attempt.reduced.source.state.environment) if pair[0] not in held)
 
 
-def _with_variables_of_script(attempt: Attempt) -> Attempt:
-    reduced, dropped = attempt.reduction, _dropped_variables(attempt)
+def _case_with(case: Case, pairs: Variables) -> Case:
+    return replace(case, state=replace(case.state, environment=tuple(sorted((*case.state.environment, *pairs)))))
 
-    def case_with(pairs: Variables) -> Case:
-        state = reduced.minimal.state
-        state = replace(state, environment=tuple(sorted((*state.environment, *pairs))))
-        return replace(reduced.minimal, state=state)
+
+def _with_pairs(attempt: Attempt, pairs: Variables) -> Attempt:
+    """Return the attempt with variables that the reduced Case sets again."""
+    reduced, folder = attempt.reduction, attempt.folder
+    save(_case_with(reduced.minimal, pairs), folder.minimal)
+    summary = replace(reduced.summary, needs=(*reduced.summary.needs, *(unset(name) for name, _ in pairs)))
+    return replace(attempt, reduced=replace(reduced, summary=summary, minimal=load(folder.minimal)))
+
+
+def _with_variables_of_script(attempt: Attempt) -> Attempt:
+    dropped, minimal = _dropped_variables(attempt), attempt.reduction.minimal
 
     def shows(pairs: Variables) -> bool:
-        return shown_once(attempt, case_with(pairs), "the variables that the script sets").holds
+        return shown_once(attempt, _case_with(minimal, pairs), "the variables that the script sets").holds
 
-    if not shows(dropped):
-        return attempt
-    kept = fewest(dropped, shows, len(dropped))
-    save(case_with(kept), attempt.folder.minimal)
-    needs = (*reduced.summary.needs, *(unset(name) for name, _ in kept))
-    summary = replace(reduced.summary, needs=needs)
-    return replace(attempt, reduced=replace(reduced, summary=summary, minimal=load(attempt.folder.minimal)))
+    try:
+        return _with_pairs(attempt, fewest(dropped, shows, len(dropped))) if shows(dropped) else attempt
+    except NoRepro:  # the process died, perhaps for want of a variable: the repro sets all
+        return _with_pairs(attempt, dropped)
 
 
 def _with_variables(attempt: Attempt) -> Attempt:
@@ -435,13 +454,18 @@ def _with_captured_values(attempt: Attempt) -> Attempt:
 
 
 def _unless_interrupted(take: Callable[[Attempt], Attempt]) -> Callable[[Attempt], Attempt]:
-    """Let an interrupt end a start, and not the run: there is something to report."""
+    """Let the first interrupt, or a limit of the machine, end a start and not the run, which has a result to report."""
 
     def guarded(attempt: Attempt) -> Attempt:
         try:
             return take(attempt)
+        except StoppedAtOnce:
+            raise
         except (KeyboardInterrupt, StoppedEarly):
             attempt.run.interrupt("interrupted: the results are those from before")
+            return attempt
+        except LimitReached as error:
+            attempt.run.ui.say(str(error))
             return attempt
 
     return guarded
@@ -472,11 +496,16 @@ def _script(attempt: Attempt) -> Attempt:
 
 
 STARTS = (
-    Start("", "ahead of all", lambda attempt: attempt.is_probed and attempt.error is None, reduce),
+    Start(
+        "",
+        "ahead of all",
+        lambda attempt: attempt.is_probed and attempt.reduced is None and attempt.error is None,
+        reduce,
+    ),
     Start(
         RECORDED,
         "compiled code failed that may have changed its inputs unseen: the script runs again",
-        may_have_lost_inputs,
+        lambda attempt: attempt.is_probed and may_have_lost_inputs(attempt),
         _record_inputs,
     ),
     _imports(0),
@@ -539,6 +568,12 @@ STARTS = (
         _unless_interrupted(_short_script),
     ),
     Start(
+        "set all variables that the script sets",
+        "there is no time to ask which of them the failure takes",
+        lambda attempt: bool(_dropped_variables(attempt)) and not _has_time(attempt),
+        lambda attempt: _with_pairs(attempt, _dropped_variables(attempt)),
+    ),
+    Start(
         "",
         "the Case is reduced: a repro of it is searched",
         lambda attempt: attempt.reduced is not None and attempt.repro_result is None,
@@ -585,11 +620,13 @@ STARTS = (
         "there is no repro of the graph, and the script itself shows the failure",
         lambda attempt: is_of_script(attempt) and not _has_transforms(attempt),
         _unless_interrupted(_script),
+        is_last=True,
     ),
     Start(
         "reduce the graph in the script's own process",
         "no other process shows a wrong result, whose ops are to have names",
         is_only_live,
         _unless_interrupted(reduce_with_live_backend),
+        is_last=True,
     ),
 )

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_subset import graphs
 
+from minifier.data import fields
 from minifier.data.case import (
     BackendReference,
     BackendSource,
@@ -269,3 +270,15 @@ def test_what_stays_is_not_sent():
     base = case_of(graph(*nodes, output("v99")))
     edit = edit_from(base, with_ops(base, [f"v{i}" for i in range(40, 100)]))
     assert edit["nodes"][1:] == [[41, 101]] and not edit["changed"]
+
+
+@pytest.mark.parametrize("text", [" 1", "1\n", "\n 1", "1  # one", "f(1),", "a = 1"])
+def test_an_expression_can_be_read_again_as_it_stands(text):
+    with pytest.raises(ValueError):
+        fields.expression(text)
+
+
+@pytest.mark.parametrize("name", ["a\ud800", "é" * 200, "a/b", "..", ""])
+def test_a_file_name_is_one_that_a_folder_can_have(name):
+    with pytest.raises(ValueError):
+        unpack(fields.FileName, name)

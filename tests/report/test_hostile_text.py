@@ -31,6 +31,8 @@ RENDERER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 LIVE = ("html_inline", "html_block", "link_open", "image", "em_open", "strong_open", "s_open")
 LINKED = re.compile(r"@\w|#\d|\bGH-\d|://|\bwww\.", re.IGNORECASE)
 HOSTILE = (
+    "L.a\n\n![x](http://evil/p.png)",
+    "@everyone see #1",
     "<script>alert(1)</script><img src=x onerror=y> <!-- gone -->",
     "[click](javascript:alert(1)) ![i](http://evil.example/x.png) <https://evil.example>",
     "@maintainer look at #123, GH-7, owner/repo#8 and https://evil.example or www.evil.example; a@b.example.org",
@@ -59,7 +61,7 @@ def live_parts(text: str) -> list[str]:
     return found
 
 
-FOLDED = ("more", "torch.utils.collect_env", "The graph as captured: 2 ops")
+FOLDED = ("more", "torch.utils.collect_env", "The graph as captured: 2 ops", "an error of minify")
 OWN_HTML = ("</details>", *(f"<details>\n<summary>{title}</summary>" for title in FOLDED))
 
 
@@ -124,7 +126,11 @@ def test_a_report_of_a_hostile_failure_is_inert(hostile):
     failure = replace(small_case().failure, message=hostile, traceback=f"Traceback\n{hostile}", type=f"E{hostile}")
     case = outcome(failure)
     named = replace(case.case, backend=replace(case.case.backend, name=hostile, expression=f'"{hostile}"'))
+    modules = (("L", hostile, f"m:{hostile}"),)
+    nodes = tuple(replace(node, modules=modules) if node.is_op else node for node in named.graph.nodes)
+    named = replace(named, graph=replace(named.graph, nodes=nodes))
+    trace = (f"Traceback\n{hostile}",)
     given = replace(case, case=named, minimal=named, others=(hostile,), reason=hostile, environment=hostile)
-    report = report_of(given)
+    report = report_of(replace(given, errors=trace))
     assert live_parts(markdown(report)) == []
     assert not re.search(r"<(script|img|a|b)\b", page(report).partition("</style>")[2])

@@ -185,7 +185,7 @@ def test_no_start_is_begun_without_time(attempt, probed):
     clock = Clock()
     attempt = replace(attempt, run=Run(Settings(now=clock).for_run(20.0, clock()), PhaseClock(Lines())))
     probed.shows = lambda _: clock.move(400)
-    with_repro(attempt)
+    assert "time of the run is used up" in with_repro(attempt).reason
     assert len(probed) == 1
 
 
@@ -206,6 +206,19 @@ def test_a_later_start_stands_only_with_a_repro(attempt, probed, monkeypatch, ha
     assert after.fallbacks == (("another",) if has_repro else ()) and (after.repro is not None) is has_repro
     assert after.reduced.minimal.through_dynamo is load(attempt.folder.minimal).through_dynamo is has_repro
     assert {path.name for path in attempt.folder.path.iterdir()} == {"case", "minimal"}
+
+
+def test_without_time_the_repro_sets_all_variables_of_the_script(attempt, monkeypatch):
+    """A backend may read one when it is imported, which the probes of a reduction do not show."""
+    state = replace(attempt.case.state, environment=(("LATHE_SETTINGS", "strict"),))
+    first = Reduced(SUMMARY, attempt.case, replace(attempt.case, state=state))
+    save(attempt.case, attempt.folder.minimal)
+    found = ReproResult(attempt.case, Repro("pass\n", None))
+    monkeypatch.setattr(module, "search_for", lambda *_: SimpleNamespace(search=lambda: found))
+    attempt.run.interrupted.set()
+    after = with_repro(replace(attempt, error=None, reduced=first, case=first.source))
+    assert after.repro is not None and load(after.folder.minimal).state.environment == state.environment
+    assert "LATHE_SETTINGS" in after.reduced.summary.needs[0]
 
 
 def test_each_start_has_a_name_of_its_own():

@@ -15,7 +15,6 @@ from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.kinds import with_names
 from minifier.data.failure.normalise import headline
 from minifier.data.torch_names import INDUCTOR_CONFIG
-from minifier.errors import said_of_trace
 from minifier.process.distributions import imported_beside_torch
 from minifier.process.progress import Phase, counted
 from minifier.reduction.summary import FAILS, OtherFailure, Summary
@@ -316,14 +315,17 @@ def _map(graph: Graph, kept: Collection[str]) -> str:
     rows: dict[str, str] = {}
     for number, node in enumerate(graph.ops, 1):
         name = "kept" if node.name in kept else "gone"
-        cell = f'<i class="{name}" title="{number}: {escape(node.short_target)}"></i>'
-        module = in_module(node).removeprefix(" in ")
+        cell = f'<i class="{name}" title="{number}: {_one_line(node.short_target)}"></i>'
+        module = _one_line(in_module(node).removeprefix(" in "))
         rows[module] = rows.get(module, "") + cell
-    lines = (
-        f"<tr><td>{escape(module or 'outside of modules')}</td><td>{cells}</td></tr>" for module, cells in rows.items()
-    )
+    lines = (f"<tr><td>{module or 'outside of modules'}</td><td>{cells}</td></tr>" for module, cells in rows.items())
     caption = "<figcaption>The ops by module, in order; the remaining ops are marked.</figcaption>"
     return f"<figure><table>{''.join(lines)}</table>{caption}</figure>"
+
+
+def _one_line(text: str) -> str:
+    """Return a text in HTML: a blank line would end it in Markdown."""
+    return escape(" ".join(text.split()))
 
 
 def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
@@ -391,7 +393,7 @@ def _errors(outcome: Outcome) -> Iterable[Section]:
     """Show the tracebacks of this tool's own errors, on a click."""
     if outcome.errors:
         said = "These are no errors of the backend. minify went on without the steps that they ended."
-        traces = (folded(said_of_trace(error), fence(error)) for error in outcome.errors)
+        traces = (folded("an error of minify", fence(error)) for error in outcome.errors)
         yield Section("Errors of minify itself", (said, *traces), 3, 6)
 
 
