@@ -147,7 +147,7 @@ def call_to_reduce(found: FoundFailures, failing: FailingGraph, run: Run) -> Fai
             folder=call.folder / ATEN,
             fallbacks=(*call.fallbacks, "take the ATen graph in place of one that cannot be saved"),
         )
-    return call
+    return call if call.unsaved else replace(call, literals=literals_of(found.program, found.captured.path))
 
 
 def _recaptured(call: FailingCall, run: Run) -> FailingCall:
@@ -240,9 +240,7 @@ def keep_call(call: FailingCall, folder: RunFolder, asked: Asked, run: Run) -> C
     """Copy the Case of a failing call to the output folder; record the script there, and lock the folder."""
     note_run(folder.path, asked)
     lock_run(folder.path, run)
-    program = asked.program
-    literals = literals_of(program, call.found.captured.path)
-    return keep_case(call.folder, folder.path, call.failing.forward, program.source(), literals)
+    return keep_case(call.folder, folder.path, call.failing.forward, asked.program.source(), call.literals)
 
 
 def case_without_graph(failing: FailingGraph, script: str) -> Case:

@@ -50,7 +50,7 @@ from minifier.flow.reduce_in_child import (
     tell_size,
 )
 from minifier.flow.repro_search import in_place_of, search_for
-from minifier.flow.whole_script import is_of_script, literals_of, reduce_script_instead
+from minifier.flow.whole_script import is_of_script, reduce_script_instead
 from minifier.reduction.flakiness import longest_pause
 from minifier.reduction.passes.state import unset
 from minifier.reduction.passes.table import OF_VALUES
@@ -307,9 +307,9 @@ def _has_calls_ahead(attempt: Attempt) -> bool:
 
 
 def _with_calls(attempt: Attempt) -> Case:
-    path = attempt.call.found.captured.path if attempt.call is not None else ()
+    assert attempt.call is not None, "there are calls ahead of it"
     case = with_calls_ahead(attempt.case, _calls_ahead(attempt))
-    return with_definitions(case, attempt.program.source(), literals_of(attempt.program, path))
+    return with_definitions(case, attempt.program.source(), attempt.call.literals)
 
 
 def _with_calls_and_pause(attempt: Attempt) -> Case:
