@@ -184,6 +184,39 @@ def test_a_source_that_exits_with_an_error_fails(tmp_path):
     assert in_child(work, tmp_path, 90) == [(Kind.EXIT, "exit status 3"), (Kind.EXIT, "exit status 1"), None]
 
 
+NEEDS_LUCK = """
+import random
+import torch
+
+random.random()
+
+def backend(gm, inputs):
+    with open(%r, "a+") as calls:
+        calls.write("called ")
+        calls.seek(0)
+        if len(calls.read().split()) <= %d:
+            raise RuntimeError("no luck")
+    return gm.forward
+
+torch.compile(torch.sin, backend=backend)(torch.ones(2))
+"""
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("failing", "holds"), [(2, False), (5, False), (6, True)])
+def test_a_source_that_draws_has_to_fail_for_all_draws(tmp_path, failing, holds):
+    """The first call shows what is sought; five runs of the source have to fail as well."""
+    source = NEEDS_LUCK % (str(tmp_path / "calls"), failing)
+
+    def work():
+        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
+        lab.sought = seen(lab.run(source), ()).fingerprint
+        return lab.holds([source])
+
+    assert in_child(work, tmp_path, 100) == [holds]
+
+
 CALLS_A_BACKEND = """
 import torch
 
