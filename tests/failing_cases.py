@@ -12,7 +12,6 @@ from minifier.data.case import (
     Call,
     Case,
     Drawn,
-    Level,
     Ref,
     ScalarInput,
     State,
@@ -149,15 +148,6 @@ def _second_number() -> Case:
     return Case(nodes, inputs, backend("oddlib_overwrites"), failure, symbolic=Symbolic.AUTOMATIC)
 
 
-def _aten(backend: BackendReference, failure: Failure) -> Case:
-    """The backward pass of a tanh, as AOTAutograd traces it."""
-    names = ("tangents_1", "tanh")
-    node = call("tanh_backward", "torch.ops.aten.tanh_backward.default", *map(Ref, names))
-    inputs = tuple(TensorInput(name, meta(2, 3), Drawn("randn")) for name in names)
-    nodes = graph(*map(placeholder, names), node, output("tanh_backward"))
-    return Case(nodes, inputs, backend, failure, level=Level.AOT_BACKWARD)
-
-
 REFUSED = raised(
     Stage.BACKWARD_COMPILE,
     "oddlib.backends.LoweringError",
@@ -175,7 +165,6 @@ WRONG = differs(Aspect.VALUES, error=0.02, eager_error=1e-8, noise=1e-8)
 BACKWARD = backend("faulty_wrong", level="backward", op="tanh_backward")
 OVER = "output 0 is written over the result of an earlier call"
 FLAKY = backend("faulty_flaky", probability=0.6)
-ATEN = BackendReference("aten", BackendSource.IMPORTED, "aten", ("from oddlib.backends import aten",))
 DETACHED = differs(Aspect.AUTOGRAD, sentence="output 0 does not require grad, in eager it does")
 # The seed makes no positive definite matrix of this.
 CHOLESKY = of_op(backend("oddlib_forgiving"), differs(Aspect.NO_EXCEPTION, "the call"), "torch.linalg.cholesky")
@@ -248,9 +237,5 @@ CASES = {
     "a second size": _symbolic(Symbolic.AUTOMATIC),
     "a second number, inputs after the call": _second_number(),
     "silent fallback": of_op(backend("oddlib_gives_up"), GIVES_UP),
-    "ATen backward": _aten(ATEN, REFUSED),
-    "ATen backward by a function": _aten(
-        backend("faulty_backward"), NO_BACKWARD
-    ),
     "exception": of_op(backend("faulty_raise"), NO_LOWERING),
 }  # fmt: skip

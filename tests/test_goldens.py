@@ -55,7 +55,7 @@ REPROS = {
     **{name: CASES[name] for name in ("a small error", "random", "stride", "no gradient", "flaky", "hang")},
     **{name: CASES[name] for name in ("no more memory", "dynamic=True", "a size marked dynamic", "a second size")},
     **{name: CASES[name] for name in ("in place", "mutation", "gradient", "aliasing", "overwritten", "no exception")},
-    **{name: CASES[name] for name in ("predicate", "flaky at run time", "backward of two results", "ATen backward")},
+    **{name: CASES[name] for name in ("predicate", "flaky at run time", "backward of two results")},
     "inputs after a second number": CASES["a second number, inputs after the call"],
     "state": replace(EXCEPTION, state=STATE),
     "calls ahead": replace(EXCEPTION, backend=ACME, before=(EARLIER, Call(times=2), EARLIER)),

@@ -24,7 +24,7 @@ from minifier.data.torch_names import INDUCTOR_MODULES, MACHINE_SETTINGS
 from minifier.process.child import Child, supervise
 from minifier.process.descriptors import StackFile, after_stack_file, stack_file
 from minifier.process.interrupts import uninterrupted
-from minifier.torch_side.torch_private import aot, dynamo, graphs, inductor, modes
+from minifier.torch_side.torch_private import aot, dynamo, inductor, modes
 
 pytestmark = pytest.mark.timeout(240)
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
@@ -95,50 +95,6 @@ def test_a_backward_that_is_in_the_cache_on_disk_is_compiled_all_the_same(tmp_pa
     assert in_child(step, tmp_path, 180)["autograd_cache_hit"] == 1
     # What this process has compiled is found in the cache, as it is without the hooks.
     assert in_child(observed, tmp_path, 180) == (["aot-forward", "aot-backward"], ["token"], 1, 2)
-
-
-@pytest.mark.parametrize(("grad", "expected"), [(True, "for training"), (False, "for inference")])
-def test_which_forward_compiler_it_is_depends_on_gradients(grad, expected, forked):
-    def refusing(text):
-        def refuse(gm, example_inputs):
-            raise AssertionError(text)
-
-        return refuse
-
-    def work():
-        kinds = {"fw_compiler": refusing("for training"), "inference_compiler": refusing("for inference")}
-        graph = torch.fx.Graph()
-        graph.output((graph.call_method("clone", (graph.placeholder("x"),)),))
-        small = torch.fx.GraphModule(torch.nn.Module(), graph)
-
-        def call():
-            with torch.set_grad_enabled(grad), graphs.as_dynamo_calls(graphs.new_fake_mode()):
-                aot_autograd(bw_compiler=boxed, **kinds)(small, [torch.ones(2, requires_grad=True)])
-
-        def use(part):
-            with pytest.raises(AssertionError) as caught:
-                part(small, [])
-            return str(caught.value)
-
-        return aot.with_aot_compiler(call, "aot-forward", use)
-
-    assert forked(work) == expected
-
-
-def test_a_backend_without_compilers_is_told():
-    with pytest.raises(aot.NoCompiler):
-        aot.with_aot_compiler(lambda: None, "aot-backward", lambda part: part)
-
-
-def test_neither_grad_nor_autocast_is_on_around_a_backward_graph():
-    with torch.autocast("cpu", dtype=torch.bfloat16), aot.as_aot_calls_backward():
-        assert not torch.is_grad_enabled()
-        assert torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype is torch.float32
-
-
-def test_the_two_calling_conventions():
-    assert aot.call_compiled(make_boxed_func(lambda x, y: x + y), [1, 2]) == 3
-    assert aot.call_compiled(lambda x, y: x + y, [1, 2]) == 3
 
 
 def test_a_backward_pass_can_keep_its_buffers():

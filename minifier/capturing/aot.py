@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from minifier.capturing.backend_calls import AotGraph
 from minifier.capturing.graph_record import Record
 from minifier.capturing.object_source import option
 from minifier.capturing.script import AOT_INDUCTOR
@@ -20,14 +19,7 @@ from minifier.data.failure import Stage
 from minifier.data.templates import template_source
 from minifier.errors import CannotSave
 from minifier.torch_side.compare.results import random_state_kept
-from minifier.torch_side.torch_private.aot import (
-    BACKWARD,
-    INFERENCE,
-    backward_arguments,
-    copied_graph,
-    observe_aot_compilers,
-)
-from minifier.torch_side.torch_private.dynamo import is_failure
+from minifier.torch_side.torch_private.aot import BACKWARD, observe_aot_compilers
 from minifier.torch_side.torch_private.inductor import inputs_written_to, module_of_export
 
 if TYPE_CHECKING:
@@ -36,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _SplitGraph:
-    """A Dynamo graph that AOTAutograd splits, and its backward graph once that is compiled."""
+    """A Dynamo graph that AOTAutograd splits, and the record of its backward pass once that is compiled."""
 
     forward: Record
     backward: Record | None = None
@@ -66,32 +58,11 @@ class AotObserver:
         inputs: Sequence[Any],
         call: Callable[[], Any],
     ) -> Any:
-        """Run a compiler; a backward graph is saved before, like Dynamo's graphs."""
-        if pair is None or not self._is_watching(pair):
+        """Run a compiler; for a backward graph the forward's Case is saved before, with a backward pass."""
+        if part != BACKWARD or pair is None or not self._is_watching(pair):
             return call()
-        if part != BACKWARD:
-            return self._compiling_forward(pair.forward, gm, part == INFERENCE, call)
-        observer = self.observer
-        observer.count += 1
-        pair.backward = record = Record(observer, observer.count, gm, inputs, AotGraph(pair.forward))
-        arguments = backward_arguments()
-        real_inputs = inputs if arguments is None else arguments
-        return observer.around_compile(record, Stage.BACKWARD_COMPILE, real_inputs, call)
-
-    def _compiling_forward(
-        self, forward: Record, gm: torch.fx.GraphModule, inference: bool, call: Callable[[], Any]
-    ) -> Any:
-        """Run the forward compiler, and save the ATen graph on failure; Dynamo's graph is already saved."""
-        graph: torch.fx.Graph | None = None
-        with forward.undisturbed():
-            graph = copied_graph(gm)
-        try:
-            return call()
-        except BaseException as error:
-            if graph is not None and is_failure(error):
-                with forward.undisturbed():
-                    forward.keep_aten(torch.fx.GraphModule(gm, graph), inference, error)
-            raise
+        pair.backward = self.observer.record_backward(pair.forward)
+        return self.observer.around_compile(pair.backward, Stage.BACKWARD_COMPILE, inputs, call)
 
     def running(self, pair: _SplitGraph, args: list[Any], call: Callable[[], Any]) -> Any:
         """Run a compiled backward."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from minifier.capturing.running_calls import Token
-from minifier.data.case import BackendReference, Level
+from minifier.data.case import BackendReference
 from minifier.data.failure import Stage
 from minifier.process.interrupts import interrupts_left_to_another
 from minifier.torch_side.compare.results import RandomStates
@@ -97,11 +97,3 @@ class DynamoGraph:
 
     refer: Callable[[], tuple[BackendReference, str]]
     place: int
-
-
-@dataclass(frozen=True, slots=True)
-class AotGraph:
-    """AOTAutograd's backward or forward graph (`level`) of the Dynamo graph in `forward`."""
-
-    forward: Record
-    level: Level = Level.AOT_BACKWARD

@@ -230,7 +230,7 @@ def recapture_inputs(
     folder = found.graphs / str(failing.number)
     hangs = failing.failure.fingerprint.kind is Kind.TIMEOUT
     patience = max(_MIN_HANG_SECONDS, 2 * found.captured.slowest) if hangs else None
-    keep = Keep(failing.number, failing.call, patience)
+    keep = Keep(failing.number, failing.call, patience, failing.forward)
     second = capture(found.program, place, replace(found.terms, keep=keep), ui)
     case_folder = place / str(failing.number)
     for other in second.failing:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.data.case import BackendReference
-from minifier.data.case.store import ATEN, CASE, load, save
+from minifier.data.case.store import CASE, load, save
 from minifier.data.failure import Failure, Stage
 from minifier.data.torch_names import ERRORS_OF_COMPILE, FOLDERS_OF_COMPILE, INVALID_BACKEND
 from minifier.process.channel import read_messages
@@ -120,13 +120,10 @@ class Captured:
 
 
 def complete(folder: Path, seconds: float, slowest: float, graphs: int) -> None:
-    """Add the script's total time, its longest backend call and its graph count to a Case and to its ATen Case."""
-    for case_folder in (folder, folder / ATEN):
-        if (case_folder / CASE).exists():
-            case = load(case_folder)
-            save(
-                replace(case, script=replace(case.script, seconds=seconds, slowest=slowest, graphs=graphs)), case_folder
-            )
+    """Add the script's total time, its longest backend call and its graph count to a Case."""
+    if (folder / CASE).exists():
+        case = load(folder)
+        save(replace(case, script=replace(case.script, seconds=seconds, slowest=slowest, graphs=graphs)), folder)
 
 
 def is_of_torch(error: str, trace: str) -> bool:
@@ -166,15 +163,6 @@ class EventReader:
         events, rest = read_messages(data)
         self._read += len(data) - len(rest)
         return events
-
-
-def forward_of(folder: Path, number: int) -> int | None:
-    """Return the number of a backward graph's Dynamo graph; None for other graphs."""
-    for event in read_events(folder):
-        if event.get("event") == "compiling" and event.get("number") == number:
-            forward = event.get("forward")
-            return forward if isinstance(forward, int) else None
-    return None
 
 
 class EventLog:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
-import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from minifier.capturing.backend_calls import AotGraph, DynamoGraph, ScriptCall
+from minifier.capturing.backend_calls import DynamoGraph, ScriptCall
 from minifier.capturing.backend_reference import folders_of, operator_imports, reads_of
 from minifier.capturing.comparing import KeptResults, WorstResult
 from minifier.capturing.process_state import at_the_call, current_state
@@ -26,7 +26,6 @@ from minifier.data.case import (
     Case,
     Graph,
     Input,
-    Level,
     Script,
     State,
 )
@@ -35,7 +34,7 @@ from minifier.data.case.expressions import reads_float
 from minifier.data.case.inputs import source_names
 from minifier.data.case.literals import SCRIPT, imports_of_config, packages_imported
 from minifier.data.case.serial import pack
-from minifier.data.case.store import ATEN, TENSORS, load, save
+from minifier.data.case.store import TENSORS, load, save
 from minifier.data.case.switches import is_secret
 from minifier.data.failure import Difference, Failure, Fingerprint, Kind, Stage
 from minifier.data.failure.evidence import failure_of_differences
@@ -86,48 +85,53 @@ class Record:
         number: int,
         gm: torch.fx.GraphModule,
         values: Sequence[Any],
-        origin: DynamoGraph | AotGraph,
+        origin: DynamoGraph,
     ) -> None:
-        self.observer, self.number = observer, number
-        self.forward: Record | None = None
-        self.level, self.place, self.definitions = Level.DYNAMO, 0, ""
-        if isinstance(origin, DynamoGraph):
-            self.place = origin.place
-        else:
-            self.forward, self.level = origin.forward, origin.level
-        self.folder = observer.folder / str(number)
-        if self.level is Level.AOT_FORWARD:
-            self.folder /= ATEN
+        self.observer, self.place = observer, origin.place
+        self.forward: Record | None = None  # of a backward pass: the record of its graph
+        self.definitions = ""
         self.tensors = TensorFile()
         self.backend_object: Any = None  # the backend's function
-        self.runs = 0
-        self.inference = False
-        self.comparing = False
         self.watch: Callable[[], CallWatch | None] = lambda: None  # makes a watch for a call of the backend
         self.graph: Graph | None = None
         self.backend = BackendReference("unknown", BackendSource.NONE, reason="it could not be looked at")
         self.state = State()
         self.sizes = Sizes()
         self.unsaved = ""
-        self.has_failed = False
-        self._worst = WorstResult(self.folder)
-        self.kept_results = KeptResults()
-        self._kept_call = 0  # the call whose inputs were saved before it began; 0 if none
+        self._begin(number)
         with _guard(self):
-            if isinstance(origin, DynamoGraph):
-                self.backend, self.definitions = origin.refer()
-                self.state = current_state(observer.baseline)
-            else:
-                forward = origin.forward
-                self.backend, self.definitions, self.state = forward.backend, forward.definitions, forward.state
+            self.backend, self.definitions = origin.refer()
+            self.state = current_state(observer.baseline)
             self.graph = read_graph(gm, self.tensors)
             self.sizes = symbolic_sizes(gm, values, any(map(reads_float, self.graph.ops)))
             self.backend, self.state = self.sizes.with_dynamic_once(self.backend, self.state)
             self._save(self._inputs_by_shape(), _PENDING, tensors=None)  # the backend may kill the process
 
+    def _begin(self, number: int) -> None:
+        self.number = number
+        self.folder = self.observer.folder / str(number)
+        self.runs = 0
+        self.inference = False
+        self.comparing = False
+        self.has_failed = False
+        self._worst = WorstResult(self.folder)
+        self.kept_results = KeptResults()
+        self._kept_call = 0  # the call whose inputs were saved before it began; 0 if none
+
+    def of_backward(self, number: int) -> Record:
+        """Return the record of this graph's backward pass: its failures are those of the graph's Case with one."""
+        record = copy.copy(self)
+        record.forward, record.place = self, 0
+        record._begin(number)
+        if record.graph is not None and not record.unsaved:
+            with _guard(record):
+                record._save(record._inputs_by_shape(), _PENDING, tensors=None)
+        return record
+
     def _inputs_by_shape(self) -> tuple[Input, ...]:
+        """Describe inputs whose values are not known: few backward passes fail on zeros."""
         assert self.graph is not None
-        return self.sizes.named(inputs_by_shape(self.graph))
+        return self.sizes.named(inputs_by_shape(self.graph, "zeros" if self.forward is None else "randn"))
 
     @property
     def ops(self) -> int | None:
@@ -148,7 +152,7 @@ class Record:
             file=_name_of_file(),
             line=line_of_script(),
             folders=folders_of(packages, self.observer.baseline.path),
-            graph_number=self.number,
+            graph_number=self.number if self.forward is None else self.forward.number,
             waited=self.observer.seconds_since_compiled(),
         )
         variables, files = reads_of(self.backend.imports)
@@ -156,7 +160,7 @@ class Record:
         # A secret is kept for a backend that reads it, and for nobody else.
         environment = tuple(pair for pair in self.state.environment if not is_secret(pair[0]) or pair[0] in variables)
         state = replace(self.state, environment=environment)
-        case = Case(self.graph, inputs, backend, failure, state, script, tensors, level=self.level)
+        case = Case(self.graph, inputs, backend, failure, state, script, tensors, backward=self.forward is not None)
         case = replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols, definitions=self.definitions)
         save(called(as_called(case), max(1, call)), self.folder)
 
@@ -165,7 +169,10 @@ class Record:
         return self._kept_call == call and call > 0
 
     def keep(self, values: Sequence[Any], call: int) -> None:
-        """Save the Case with the inputs of a call that is about to begin."""
+        """Save the Case with the inputs of a call that is about to begin; of a backward pass, with its graph's."""
+        if self.forward is not None:
+            self._keep_of_forward(self.forward, call)
+            return
         self.inference = torch.is_inference_mode_enabled()
         self.folder, is_wrong = self._worst.folder, self._worst.failure is not None
         if self.graph is not None and not self.unsaved:
@@ -175,6 +182,15 @@ class Record:
                     self._kept_call, self.has_failed = call, is_wrong
         if not (self.observer.terms.keep_all or is_wrong):
             self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved)
+
+    def _keep_of_forward(self, forward: Record, call: int) -> None:
+        if forward.has_kept(call) and not self.unsaved:
+            with _guard(self):
+                save(replace(load(forward.folder), backward=True), self.folder)
+                self._kept_call = call
+        if not self.observer.terms.keep_all:
+            unsaved = "" if self.has_kept(call) else "the inputs of its graph were not saved"
+            self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved or unsaved)
 
     def failed(
         self, stage: Stage, error: BaseException, values: Sequence[Any], call: int = 0, changed: bool = False
@@ -193,7 +209,7 @@ class Record:
     def _failure_of(self, stage: Stage, error: BaseException) -> Failure:
         inner = backend_error(error)
         failure = failure_of(stage, describe(inner), text(inner), self.graph.free_names if self.graph else NO_NODES)
-        if self.graph is not None:
+        if self.graph is not None and self.forward is None:
             with self.undisturbed():
                 failure = replace(failure, hints=hints(inner, self.graph))
         return failure
@@ -203,21 +219,6 @@ class Record:
         names = self.graph.free_names if self.graph is not None else NO_NODES
         with _guard(self):
             self._note(Failure(of_line(stage, line, names), Kind.SILENT_FALLBACK.value, line), values, call, changed)
-
-    def keep_aten(self, gm: torch.fx.GraphModule, inference: bool, error: BaseException) -> None:
-        """Save the ATen graph on which the backend's forward compiler failed, next to Dynamo's graph."""
-        with spare_memory():
-            aten = Record(self.observer, self.number, gm, (), AotGraph(self, Level.AOT_FORWARD))
-            if aten.graph is None or aten.unsaved:
-                return
-            if aten.graph.attributes:
-                shutil.rmtree(aten.folder)  # no reader may see the graph without its tensors
-                aten.folder.mkdir()
-                tensors = aten.tensors.extended().write(aten.folder / TENSORS)
-                aten._save(aten._inputs_by_shape(), _PENDING, tensors)
-            case = replace(load(aten.folder), failure=aten._failure_of(Stage.COMPILE, error))
-            # Grad mode off sends the graph to the compiler for inference, whatever the reason was here.
-            save(replace(case, state=replace(case.state, grad=False)) if inference else case, aten.folder)
 
     @contextlib.contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -291,16 +292,14 @@ class Record:
         self._note(failure, (), self._kept_call, False, instead)
 
     def _note(self, failure: Failure, values: Sequence[Any], call: int, changed: bool, instead: bool = False) -> None:
-        is_kept = self.has_kept(call)
-        # A compiled backward may empty its argument list to free the memory early.
-        emptied = self.graph is not None and not is_kept and call > 0 and len(values) != len(self.graph.placeholders)
-        lost = "the failing call had changed its inputs" if (changed or emptied) and not is_kept else ""
+        is_kept, is_of_backward = self.has_kept(call), self.forward is not None
+        lost = "the failing call had changed its inputs" if changed and not (is_kept or is_of_backward) else ""
         if self.graph is not None and not self.unsaved and not self.has_failed:
             with _guard(self):
                 if is_kept:
                     save(replace(load(self.folder), failure=failure), self.folder)
-                elif emptied or is_fake(values):
-                    self._save(self._inputs_by_shape(), failure, None, call)
+                elif is_of_backward or is_fake(values):
+                    self._save_by_shape(failure, call)
                 else:
                     lost = self._save_real(values, failure, call) or lost
         self.has_failed = True
@@ -332,8 +331,13 @@ class Record:
             self._save(inputs, failure, tensors.write(self.folder / TENSORS), call)
             return ""
         except torch.AcceleratorError:
-            self._save(self._inputs_by_shape(), failure, None, call)
+            self._save_by_shape(failure, call)
             return "the failing call had ended the use of the inputs' device" if call else ""
+
+    def _save_by_shape(self, failure: Failure, call: int) -> None:
+        has_own = self.graph is not None and self.graph.attributes
+        tensors = self.tensors.extended().write(self.folder / TENSORS) if has_own else None
+        self._save(self._inputs_by_shape(), failure, tensors, call)
 
 
 def _name_of_file() -> str:
@@ -353,14 +357,14 @@ def _guard(record: Record) -> Iterator[None]:
         record.unsaved = f"minify itself failed on it: {traceback.format_exc()}"
 
 
-def inputs_by_shape(graph: Graph) -> tuple[Input, ...]:
-    """Describe inputs whose values are not known: tensors are zeros."""
-    return tuple(_input_by_shape(node.name, node.value) for node in graph.placeholders)
+def inputs_by_shape(graph: Graph, floats: str = "zeros") -> tuple[Input, ...]:
+    """Describe inputs whose values are not known: tensors are zeros, those of floats are drawn in the given way."""
+    return tuple(_input_by_shape(node.name, node.value, floats) for node in graph.placeholders)
 
 
-def _input_by_shape(name: str, value: Any) -> Input:
+def _input_by_shape(name: str, value: Any, floats: str) -> Input:
     if isinstance(value, TensorMeta):
-        return TensorInput(name, value, Drawn("zeros"))
+        return TensorInput(name, value, Drawn(floats if value.dtype.startswith(("float", "bfloat")) else "zeros"))
     return ScalarInput(name, value.value, value.symbol) if isinstance(value, Scalar) else ScalarInput(name, None)
 
 

@@ -129,6 +129,11 @@ class Observer:
         self.count, self.graphs = self.count + 1, self.graphs + 1
         return Record(self, self.count, gm, inputs, DynamoGraph(refer, self.graphs))
 
+    def record_backward(self, forward: Record) -> Record:
+        """Create the record of a graph's backward pass, with a number of its own."""
+        self.count += 1
+        return forward.of_backward(self.count)
+
     def traced(self, compiler_fn: Any, find_graph: FindGraph) -> None:
         """Save the graph at whose last op Dynamo raised an exception, with the backend eager.
 
@@ -201,7 +206,8 @@ class Observer:
 
     def _keeps(self, record: Record, call: int) -> bool:
         """Whether the inputs of this call must be saved first; call 0 is the compilation."""
-        return self.keep is not None and (record.number, call) == (self.keep.number, self.keep.call)
+        keep = self.keep
+        return keep is not None and call == keep.call and record.number in (keep.number, keep.forward)
 
     def _is_new(self, error: BaseException) -> bool:
         """Whether no nested call has logged this failure already."""

@@ -26,11 +26,13 @@ class Keep:
     """A call of a compiled graph, or its compilation (call 0), whose inputs must be saved beforehand.
 
     patience: seconds until a call that is known to hang counts as hung; None: as for any other call.
+    forward: for a backward pass, the number of its graph, whose inputs are saved.
     """
 
     number: int
     call: int
     patience: float | None = None
+    forward: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

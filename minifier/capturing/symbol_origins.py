@@ -71,7 +71,9 @@ def symbolic_sizes(gm: torch.fx.GraphModule, values: Sequence[Any], reads_floats
     if not symbols and not reads_floats:
         return Sizes()
     expressions = tuple(_expressions(example) for example in examples)
-    return Sizes(_origin(expressions, examples, values), tuple(Symbol(*facts) for facts in symbols), expressions)
+    return Sizes(
+        _origin(expressions, examples, values), tuple(Symbol(name, hint) for name, hint in symbols.items()), expressions
+    )
 
 
 def _expressions(example: Any) -> tuple[str | None, ...]:

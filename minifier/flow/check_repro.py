@@ -23,7 +23,7 @@ from minifier.errors import UsageError
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import Phase, Progress, Ui
 from minifier.repro.emit.files_beside import MAX_FILE_BYTES, files_beside
-from minifier.repro.emit.forms import HIDES_STAGE
+from minifier.repro.emit.forms import Template
 from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.verify import Conditions, ScriptRun, run_script
 
@@ -115,7 +115,7 @@ def _of_result(path: Path, unknown: Conditions) -> Conditions:
         data = parsed(read_text(path))
         fingerprint: Fingerprint = unpack(Fingerprint, data["failure"]["fingerprint"])
         template = data.get("template")  # a reduced script has none, and no stages: backend calls are not observed
-        hides_stage = template is None or template in HIDES_STAGE
+        hides_stage = template in (None, Template.CALL_BACKEND.value)
         match, match_log = data.get("match"), data.get("match_log")
         for pattern in filter(None, (match, match_log)):
             regex(pattern)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minifier.data.case import EAGER, BackendReference, BackendSource, Case, Level
+from minifier.data.case import EAGER, BackendReference, BackendSource, Case
 from minifier.data.failure import Failure, Kind, Stage, same
 from minifier.data.failure.evidence import fatal_signal
 from minifier.data.failure.fingerprint import with_native
@@ -49,10 +49,10 @@ _FILE = re.compile(r'^  File "([^"\n]+)"', re.MULTILINE)
 def run_controls(case: Case, repro: Repro, settings: Settings, display: Display = SILENT) -> Iterator[tuple[str, str]]:
     """Run the repro of a graph with torch's backends that compile nothing; yield (backend, how it ended).
 
-    No control applies to a graph that AOTAutograd made, if the failure is only a logged line, or without a backend.
+    No control applies if the failure is only a logged line, or without a backend.
     """
     is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
-    if is_line or repro.template is None or case.is_of_torch or case.level is not Level.DYNAMO:
+    if is_line or repro.template is None or case.is_of_torch:
         return
     for name in _PART_OF_CONTROL if case.backend.name == INDUCTOR else list(_PART_OF_CONTROL)[:1]:
         if not _is_control(case.backend, name) and (how := _run_with(name, case, repro, settings, display)):

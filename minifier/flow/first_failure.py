@@ -8,7 +8,6 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.capturing.captured import forward_of
 from minifier.capturing.running_calls import Running
 from minifier.data.case import BackendSource, Case
 from minifier.data.case.calls import called
@@ -156,7 +155,7 @@ def _keep_dying_call(leftover: Path, call: Running, settings: Settings, ui: Ui) 
     if (leftover / PRIVATE).is_file():
         shutil.copyfile(leftover / PRIVATE, place / PRIVATE)
     work = leftover / _WORK_FOLDER
-    kept = keep_case(place, work, forward_of(leftover, call.number), kept_source(leftover))
+    kept = keep_case(place, work, kept_source(leftover))
     failure = failure_in_child(kept, settings, ui)
     if failure is not None and failure.fingerprint.kind in _DEATHS:
         save(replace(kept, failure=failure), RunFolder(work).case)

@@ -26,10 +26,9 @@ from minifier.capturing.captured import Captured, FailingGraph
 from minifier.capturing.script import Program, StandardInput
 from minifier.capturing.script_limits import Terms
 from minifier.capturing.slicing import with_definitions
-from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Drawn, Input, Script, TensorInput
-from minifier.data.case.calls import called
+from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Script
 from minifier.data.case.run_folder import RunFolder
-from minifier.data.case.store import ATEN, CASE, FORWARD, TENSORS, load, save
+from minifier.data.case.store import TENSORS, load, save
 from minifier.data.case.switches import assignments
 from minifier.data.failure import Stage
 from minifier.data.losses import losses
@@ -130,23 +129,13 @@ RECORDED = "record the inputs ahead of the failing call"
 def call_to_reduce(found: FoundFailures, failing: FailingGraph, run: Run) -> FailingCall:
     """Return the failing call with what its Case needs: its inputs, and a graph that can be saved.
 
-    A call that died, hung or changed its inputs is made again, in a second run of the script. In place of a graph that
-    cannot be saved stands the ATen graph that AOTAutograd made of it.
+    A call that died, hung or changed its inputs is made again, in a second run of the script.
     """
     call = FailingCall.of(found, failing)
     if failing.inputs_lost and not call.unsaved:
         run.ui.say(f"{failing.inputs_lost}: running the script again to keep them")
         with run.going_on():
             call = _recaptured(call, run)
-    if call.unsaved and (call.folder / ATEN / CASE).exists():
-        run.ui.say(f"Dynamo's graph cannot be saved: {call.failing.unsaved}")
-        run.ui.say("going on with the ATen graph that AOTAutograd made of it")
-        call = replace(
-            call,
-            failing=replace(call.failing, unsaved=""),
-            folder=call.folder / ATEN,
-            fallbacks=(*call.fallbacks, "take the ATen graph in place of one that cannot be saved"),
-        )
     return call if call.unsaved else replace(call, literals=literals_of(found.program, found.captured.path))
 
 
@@ -167,7 +156,6 @@ def may_have_lost_inputs(attempt: Attempt) -> bool:
         and call.failing.stage in (Stage.RUN, Stage.BACKWARD_RUN)
         and not call.failing.inputs_lost  # recorded already, or in vain
         and RECORDED not in call.fallbacks
-        and call.folder.name != ATEN
     )
 
 
@@ -189,58 +177,26 @@ def with_inputs_recorded(attempt: Attempt) -> Attempt:
 def keep_case(
     captured: Path,
     out: Path,
-    forward: int | None = None,
     source: str = "",
     literals: Mapping[str, str] = MappingProxyType({}),
 ) -> Case:
-    """Copy the captured Case to `out`/case, with its ATen graph and its forward graph; return the copy.
+    """Copy the captured Case to `out`/case; return the copy.
 
-    `forward` is the number of the forward graph that a backward graph belongs to. `source` is the script's text,
-    for definitions that no import reaches; `literals` are data that it reads.
+    `source` is the script's text, for definitions that no import reaches; `literals` are data that it reads.
     """
     place = RunFolder(out).case
     case = with_definitions(load(captured), source, literals)
     save(case, place)
     if (captured / PRIVATE).exists():
         shutil.copyfile(captured / PRIVATE, place / PRIVATE)
-    if forward is not None:
-        _keep_forward(captured.with_name(str(forward)), case, place)
-    for related in (FORWARD, ATEN):
-        if (captured / related / CASE).exists():
-            save(load(captured / related), place / related)
-        if (place / related / CASE).exists():
-            save(with_definitions(load(place / related), source, literals), place / related)
     return load(place)
-
-
-def _keep_forward(captured: Path, backward: Case, place: Path) -> None:
-    """Write the Case of the forward graph into `place`/forward, with the failure of its backward pass.
-
-    Writes nothing if that graph could not be captured.
-    """
-    if not (captured / CASE).exists():
-        return
-    case = load(captured)
-    failure = replace(backward.failure, hints=())
-    script = replace(backward.script, graph_number=case.script.graph_number)
-    inputs = case.inputs if failure.fingerprint.stage.compiles else tuple(map(_with_values, case.inputs))
-    made = replace(case, failure=failure, backward=True, script=script, inputs=inputs)
-    save(called(made, backward.calls), place / FORWARD)
-
-
-def _with_values(item: Input) -> Input:
-    """Replace zeros by random values: a successful call leaves no inputs, and few backward passes fail on zeros."""
-    floating = isinstance(item, TensorInput) and item.meta.dtype.startswith(("float", "bfloat"))
-    if isinstance(item, TensorInput) and floating and item.source == Drawn("zeros"):
-        return replace(item, source=Drawn("randn"))
-    return item
 
 
 def keep_call(call: FailingCall, folder: RunFolder, asked: Asked, run: Run) -> Case:
     """Copy the Case of a failing call to the output folder; record the script there, and lock the folder."""
     note_run(folder.path, asked)
     lock_run(folder.path, run)
-    return keep_case(call.folder, folder.path, call.failing.forward, asked.program.source(), call.literals)
+    return keep_case(call.folder, folder.path, asked.program.source(), call.literals)
 
 
 def case_without_graph(failing: FailingGraph, script: str) -> Case:

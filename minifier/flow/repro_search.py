@@ -21,7 +21,7 @@ from minifier.process.descendants import kill_orphans
 from minifier.process.interpreters import Interpreters
 from minifier.process.machine import cores
 from minifier.process.progress import SILENT, Phase, Progress, Ui
-from minifier.repro.emit.forms import CompilerArgument, Form, Template, Variant, forms_for
+from minifier.repro.emit.forms import Form, Template, Variant, forms_for
 from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.emit.steps import guard_gibibytes, guard_seconds
 from minifier.repro.source.run_source import in_eager
@@ -31,8 +31,6 @@ from minifier.search import fewest
 _MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
 _MIN_SECONDS = 60.0  # for a script
 _MAX_VARIABLES = 4  # that a failure may depend on
-# Stands for eager where a script calls the compiler of a backend: this backend's compilers return the graph.
-EAGER_COMPILERS = replace(EAGER, name="aot_eager_default_partitioner", expression='"aot_eager_default_partitioner"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +193,8 @@ class ReproSearch:
         """
         if self.case.is_of_torch:
             return replace(repro, text=in_eager(repro.text))
-        template, variant = repro.form
-        backend = in_place_of(self.case.backend, EAGER_COMPILERS if template is Template.CALL_COMPILER else EAGER)
-        variant = replace(variant, compiler=CompilerArgument.FORWARD)
-        return write_repro(replace(self.case, backend=backend), template, variant, self.settings.memory)
+        backend = in_place_of(self.case.backend, EAGER)
+        return write_repro(replace(self.case, backend=backend), *repro.form, self.settings.memory)
 
 
 def in_place_of(backend: BackendReference, eager: BackendReference) -> BackendReference:

@@ -17,7 +17,7 @@ from pathlib import Path
 from minifier.capturing.read_run import CapturedCallAhead, read_calls_ahead, with_calls_ahead
 from minifier.capturing.slicing import folders_imported_from, with_definitions
 from minifier.capturing.slicing.cases import import_lines
-from minifier.data.case import EAGER, Call, Case, Level, Ones
+from minifier.data.case import EAGER, Call, Case, Ones
 from minifier.data.case.calls import called, paused
 from minifier.data.case.graph import is_of_transform
 from minifier.data.case.store import load, save
@@ -148,15 +148,11 @@ def _minimal_put_back(attempt: Attempt, is_changed: bool = True) -> Iterator[Exi
 
 
 def reduce(attempt: Attempt) -> Attempt:
-    """Reduce the attempt's Case; in place of a backward graph the forward graph that it belongs to, if that will do.
+    """Reduce the attempt's Case.
 
     An error that another start may get around becomes the attempt's error: the graph does not show the failure again,
     say. Raises NothingToReduce if the program fails without the backend, StoppedEarly, and all other errors.
     """
-    if attempt.folder.has_forward:
-        again = attempt.run.after(_reduce_forward, attempt)
-        if again.reduced is not None:
-            return again
     try:
         reduced = reduce_in_child(attempt, attempt.case, attempt.folder.path)
     except MinifyError as error:
@@ -164,20 +160,6 @@ def reduce(attempt: Attempt) -> Attempt:
             raise
         return replace(attempt, error=error)
     return replace(attempt, reduced=reduced, error=None)
-
-
-def _reduce_forward(attempt: Attempt) -> Attempt:
-    """Reduce the forward graph that the captured backward graph belongs to, with a backward pass.
-
-    A maintainer would rather read that module. The sizes are told of the graph that the backend failed on.
-    """
-    try:
-        reduced = _reduced(attempt, load(attempt.folder.forward))
-    except NoRepro as error:
-        attempt.run.ui.detail(f"the forward graph and its backward pass: {error}")
-        return attempt
-    summary = replace(reduced.summary, ops_before=len(attempt.case.graph.ops))
-    return replace(attempt, reduced=replace(reduced, summary=summary))
 
 
 def _reduced(
@@ -216,13 +198,11 @@ def _with_any_message_if_messages_vary(attempt: Attempt) -> Attempt:
 
 
 def _from_case(attempt: Attempt, case: Case) -> Attempt:
-    """Reduce another Case. One of the same level is written over the captured one, in the folder case/ too."""
+    """Reduce another Case, which takes the place of the captured one, in the folder case/ too."""
     reduced = _reduced(attempt, case)
     summary = replace(reduced.summary, probes=add_probes(reduced.summary.probes, attempt.probes))
-    if case.level is attempt.case.level:
-        save(case, attempt.folder.case)
-        attempt = replace(attempt, case=case)
-    return replace(attempt, reduced=replace(reduced, summary=summary), error=None)
+    save(case, attempt.folder.case)
+    return replace(attempt, case=case, reduced=replace(reduced, summary=summary), error=None)
 
 
 def _premise(name: str, when: str, applies: Callable[[Attempt], bool], change: Callable[[Attempt], Case]) -> Start:
@@ -253,16 +233,12 @@ def _shows_nothing_as_captured(attempt: Attempt) -> bool:
     return isinstance(attempt.error, NoRepro)
 
 
-def _is_dynamos(attempt: Attempt) -> bool:
-    return _shows_nothing_as_captured(attempt) and attempt.case.level is Level.DYNAMO
-
-
 def _is_called_bare(attempt: Attempt) -> bool:
-    return _is_dynamos(attempt) and not goes_through_dynamo(attempt.case)
+    return _shows_nothing_as_captured(attempt) and not goes_through_dynamo(attempt.case)
 
 
 def _is_called_again(attempt: Attempt) -> bool:
-    return _is_dynamos(attempt) and attempt.case.calls > 1
+    return _shows_nothing_as_captured(attempt) and attempt.case.calls > 1
 
 
 def _other_imports(attempt: Attempt) -> tuple[tuple[str, ...], ...]:
@@ -330,7 +306,7 @@ def _other_values(ones: Ones) -> Callable[[Attempt], Case]:
 
 def _through_dynamo(case: Case) -> Case:
     """Probe a graph of Dynamo's through torch.compile, which then calls the backend as in the script."""
-    return replace(case, through_dynamo=True) if case.level is Level.DYNAMO else case
+    return replace(case, through_dynamo=True)
 
 
 def _with_any_message(case: Case) -> Case:
@@ -366,18 +342,7 @@ def _with_eager(attempt: Attempt) -> Attempt:
 
 def _is_shown_by_eager(attempt: Attempt) -> bool:
     result = attempt.repro_result
-    return (
-        result is not None and result.in_control and result.case.level is Level.DYNAMO and not result.case.is_of_torch
-    )
-
-
-def _is_of_forward(attempt: Attempt) -> bool:
-    is_reduced = attempt.reduced is not None and attempt.reduced.source.level is Level.DYNAMO
-    return is_reduced and attempt.case.level is Level.AOT_BACKWARD
-
-
-def _backward(attempt: Attempt) -> Attempt:
-    return replace(attempt, reduced=_reduced(attempt, attempt.case))
+    return result is not None and result.in_control and not result.case.is_of_torch
 
 
 def _dropped_variables(attempt: Attempt) -> Variables:
@@ -521,13 +486,13 @@ STARTS = (
     ),
     _premise(
         "torch.compile on the graph's function",
-        "the graph is one of Dynamo's",
+        "probes have handed the graph to the backend itself",
         _is_called_bare,
         lambda attempt: _through_dynamo(attempt.case),
     ),
     _premise(
         "torch.compile after the calls ahead of the failing one",
-        "the graph is one of Dynamo's, and the backend got other graphs before",
+        "probes have handed the graph to the backend itself, which got other graphs before",
         lambda attempt: _is_called_bare(attempt) and _has_calls_ahead(attempt),
         lambda attempt: _through_dynamo(_with_calls(attempt)),
     ),
@@ -542,12 +507,6 @@ STARTS = (
         "a later call failed: compiled code may keep parameters as well",
         _is_called_again,
         _other_values(Ones.ALL),
-    ),
-    _premise(
-        "the ATen graph that AOTAutograd made of Dynamo's",
-        "it was saved",
-        lambda attempt: attempt.folder.has_aten,
-        lambda attempt: load(attempt.folder.aten),
     ),
     _premise(
         "any message from the same function that shares half of its words",
@@ -584,12 +543,6 @@ STARTS = (
         "the backend eager shows the failure too, which is one of torch.compile itself",
         _is_shown_by_eager,
         _with_eager,
-    ),
-    Start(
-        "reduce the backward graph itself",
-        "no script shows the failure of the forward graph",
-        _is_of_forward,
-        _backward,
     ),
     Start(
         "set the variables that the script sets",

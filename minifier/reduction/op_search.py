@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from minifier import search
-from minifier.data.case import Case, Graph, Level, TensorInput, TensorMeta
+from minifier.data.case import Case, Graph, TensorInput, TensorMeta
 from minifier.data.case.ops import atoms, kind, parents, with_ops
 from minifier.data.case.store import graph_from_text, graph_to_text
 from minifier.data.failure import Kind, Verdict
@@ -178,7 +178,7 @@ def reduce_parts(runner: ProbeRunner, case: Case, budget: search.Budget) -> tupl
     Only for failures while compiling: at run time, cuts would need values that nobody has recorded."""
     ended = search.Ending.PROVED
     hangs = case.failure.fingerprint.kind is Kind.TIMEOUT
-    if case.level is not Level.DYNAMO or not case.ignores_values or hangs or runner.repeats > 1:
+    if not case.ignores_values or hangs or runner.repeats > 1:
         return case, ended
     for node in case.graph.ops if len(case.graph.ops) <= _MAX_OPS else ():
         candidate = _decomposed(runner, case, node.name) if isinstance(node.value, TensorMeta) else None
@@ -225,7 +225,7 @@ def without_wrappers(runner: ProbeRunner) -> None:
     The search can then remove single inner ops, and the repro is shorter."""
     case = runner.prepared.case
     names = calls(case.graph)
-    if not names or case.level is not Level.DYNAMO or case.failure.fingerprint.kind is Kind.TIMEOUT:
+    if not names or case.failure.fingerprint.kind is Kind.TIMEOUT:
         return
     for branch in (0, 1) if has_branches(case.graph) else (0,):
         if _fails_as(runner, inlined(case, names, branch)):

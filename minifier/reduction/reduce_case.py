@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier import search
-from minifier.data.case import Case, Level
+from minifier.data.case import Case
 from minifier.data.case.calls import attributes_as_inputs
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.failure import Aspect, Kind, Stage, Tolerance, Verdict
@@ -200,12 +200,12 @@ def _without_answer(runner: ProbeRunner) -> Iterator[str]:
 
 
 def _with_parameters(runner: ProbeRunner, case: Case, reduced: Case) -> tuple[Case, Case]:
-    """Return the whole and the reduced Case with the tensors of a graph of Dynamo's as parameters of its function.
+    """Return the whole and the reduced Case with the tensors of the graph as parameters of its function.
 
     They are probed through torch.compile, which makes attributes of parameters where the backend asks for that. Both
     are unchanged if the reduced Case then does not show the failure.
     """
-    if reduced.level is not Level.DYNAMO or not reduced.graph.attributes:
+    if not reduced.graph.attributes:
         return case, reduced
     whole, changed = (replace(attributes_as_inputs(each), through_dynamo=True) for each in (case, reduced))
     with runner.beside("parameters", changed) as keep:

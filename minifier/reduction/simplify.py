@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minifier.data.case import Case, Drawn, Level, Recorded, Stored, TensorInput
+from minifier.data.case import Case, Drawn, Recorded, Stored, TensorInput
 from minifier.data.case.store import edited
 from minifier.data.case.symbolic_sizes import goes_through_dynamo
 from minifier.data.failure import Failure, Kind, Stage, Verdict
@@ -155,8 +155,12 @@ class Simplifier:
         that shows the failure through Dynamo is then the simplest one, and the passes must run again.
         """
         case, runner = self.case, self.runner
-        is_compared = runner.sought.stage is Stage.COMPARE and case.level is Level.DYNAMO
-        if not is_compared or goes_through_dynamo(case) or case.graph.attributes or case == self.accepted[0]:
+        if (
+            runner.sought.stage is not Stage.COMPARE
+            or goes_through_dynamo(case)
+            or case.graph.attributes
+            or case == self.accepted[0]
+        ):
             return False
         if self.stopped or self.budget.ending(runner.total):
             return False

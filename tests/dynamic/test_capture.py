@@ -43,7 +43,7 @@ torch.compile(f, backend='oddlib_symbol')(x, torch.ones(5, 3))
     )
     assert case.symbolic is Symbolic.MARKED and case.backend.dynamic is None
     assert sizes(case) == {"s77": "s77", "l_x_": ((4, 3), ("s77", None)), "l_y_": ((5, 3), ())}
-    assert case.symbols == (Symbol("s77", 4, 3, 50),)
+    assert case.symbols == (Symbol("s77", 4),)
 
 
 def test_a_marked_size_beside_a_number_that_changed_is_automatic(bureau):

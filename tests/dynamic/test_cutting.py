@@ -35,7 +35,7 @@ def case(origin=Symbolic.AUTOMATIC, *, width=3) -> Case:
         output("mul"),
     )
     inputs = (ScalarInput("s0", 4, "s0"), TensorInput("x", x, Drawn("zeros")))
-    return replace(small_case(), graph=graph(*nodes), inputs=inputs, symbolic=origin, symbols=(Symbol("s0", 4, 2, 90),))
+    return replace(small_case(), graph=graph(*nodes), inputs=inputs, symbolic=origin, symbols=(Symbol("s0", 4),))
 
 
 def shape_of(part):

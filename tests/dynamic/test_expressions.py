@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from torch._dynamo.source import LocalSource
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from minifier.data.case.expressions import value_of
 
@@ -35,15 +37,11 @@ def test_values(text, value):
 
 
 def test_torch_agrees():
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    from minifier.torch_side.torch_private.graphs import SymbolicSizes
-
-    sizes = SymbolicSizes()
-    assert isinstance(sizes.env, ShapeEnv)
-    s0, s1 = sizes.size("s0", 7, duck=False), sizes.size("s1", 4, duck=False)
-    made = [2 * s0 + 1, (s0 + s1) // 2, s0 % 4, s0 * s0 - s1, torch.sym_max(s0, s1)]
-    for number in made:
-        assert value_of(str(number), {"s0": 7, "s1": 4}) == number.node.hint
-        again = value_of(str(number), {"s0": s0, "s1": s1}, {"Max": torch.sym_max})
-        assert str(again) == str(number)
+    env = ShapeEnv()
+    s0, s1 = (
+        env.create_unspecified_symint_and_symbol(hint, LocalSource(name), DimDynamic.DYNAMIC)
+        for name, hint in (("x", 7), ("y", 4))
+    )
+    values = {str(s0): 7, str(s1): 4}
+    for number in (2 * s0 + 1, (s0 + s1) // 2, s0 % 4, s0 * s0 - s1, torch.sym_max(s0, s1)):
+        assert value_of(str(number), values) == number.node.hint

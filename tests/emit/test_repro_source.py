@@ -322,7 +322,7 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.parametrize("template", [t for t in Template if t is not Template.CALL_COMPILER])  # it takes no options
+@pytest.mark.parametrize("template", Template)
 def test_the_backend_is_written_as_it_was_given(template, tmp_path):
     (captured,) = compiled_graphs(torch.sin, seeded(2).requires_grad_())
     for expression, imports in EXPRESSIONS:

@@ -12,7 +12,7 @@ from warm_command import warm_python
 from minifier.capturing.script import AOT_INDUCTOR
 from minifier.data.case import BackendReference, BackendSource
 from minifier.data.templates import template_source
-from minifier.repro.emit.forms import CompilerArgument, Template, Variant
+from minifier.repro.emit.forms import Template
 from minifier.repro.emit.repro import write_repro
 
 FOLDER = Path(__file__).resolve().parents[2] / "repro_templates"
@@ -40,8 +40,6 @@ SHOWN = {
     Template.CALL_BACKEND: CASES["exception"],
     Template.RUN_BACKWARD: CASES["backward"],
     Template.COMPARE: CASES["values"],
-    Template.CALL_COMPILER: CASES["ATen backward"],
-    Template.AUTOGRAD_FUNCTION: CASES["ATen backward by a function"],
 }
 
 
@@ -51,10 +49,8 @@ def statements(text):
 
 @pytest.mark.parametrize("template", Template)
 def test_a_template_is_the_repro_of_its_own_values(template):
-    name = "aot_eager_default_partitioner" if template is Template.CALL_COMPILER else "eager"
-    case = replace(SHOWN[template], backend=BackendReference(name, BackendSource.REGISTERED, f'"{name}"'))
-    variant = Variant(compiler=CompilerArgument.FORWARD)
-    written = statements(write_repro(case, template, variant).text)
+    case = replace(SHOWN[template], backend=BackendReference("eager", BackendSource.REGISTERED, '"eager"'))
+    written = statements(write_repro(case, template).text)
     shown = statements(template_source(template.value))
     helpers = {each for each in shown if each.startswith("def ") and each not in written}
     assert written == [each for each in shown if each not in helpers]

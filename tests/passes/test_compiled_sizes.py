@@ -6,14 +6,14 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made
 
-from minifier.data.case import Call, Drawn, Level, Ones, Symbol, Symbolic, TensorInput
+from minifier.data.case import Call, Drawn, Ones, Symbol, Symbolic, TensorInput
 from minifier.data.case.calls import as_called, as_function, inputs_of, without_other_inputs
 from minifier.data.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo, specialised
 from minifier.repro.emit.forms import Template, Variant
 from minifier.repro.emit.repro import write_repro
 
 TEXT = 'x: float32[8 @ "s0", 3]\ny = torch.tanh(x)\nreturn y,'
-S0 = Symbol("s0", 8, 2)
+S0 = Symbol("s0", 8)
 WITH_5 = Call(sizes=(("s0", 5),))
 
 
@@ -26,7 +26,7 @@ def shapes(inputs):
 
 
 def test_what_a_later_call_tells_of_its_symbols_and_sizes():
-    symbols = (Symbol("s0", 5, 2), Symbol("s1", 7), Symbol("u0", None))
+    symbols = (Symbol("s0", 5), Symbol("s1", 7), Symbol("u0", None))
     text = """
     n: 9 @ "s1"
     x: float32[8 @ "s0", 3]
@@ -35,11 +35,9 @@ def test_what_a_later_call_tells_of_its_symbols_and_sizes():
     return y,
     """
     case = as_called(case_of(text.format(m=10, y=6), symbols=symbols))
-    assert case.symbols == (Symbol("s0", 8, 2), Symbol("s1", 9), Symbol("u0", None))
+    assert case.symbols == (Symbol("s0", 8), Symbol("s1", 9), Symbol("u0", None))
     assert case.before == (Call(sizes=(("s0", 5), ("s1", 7))),)
     assert is_shown(case, text.format(m=16, y=9)) and as_called(case) == case
-    aten = as_called(case_of(text.format(m=10, y=6), symbols=symbols, level=Level.AOT_FORWARD))
-    assert (aten.graph, aten.symbols, aten.before) == (case.graph, case.symbols, ())
 
 
 SLOPE = """

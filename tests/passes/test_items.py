@@ -6,7 +6,6 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made
 
-from minifier.data.case import Level
 from minifier.data.failure import Stage
 
 TOPK = """
@@ -52,10 +51,9 @@ def running(case):
     "case",
     [
         running(case_of(TOPK)),
-        case_of(TOPK, level=Level.AOT_FORWARD),
         case_of(TOPK, backward=True),
     ],
-    ids=["values are compared", "the order of results counts", "a backward pass follows"],
+    ids=["values are compared", "a backward pass follows"],
 )
 def test_results_stay_apart_where_each_of_them_counts(case):
     assert made("together", case) == {}

@@ -6,7 +6,7 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made, names
 
-from minifier.data.case import Level, Stored, Symbolic
+from minifier.data.case import Stored, Symbolic
 from minifier.reduction.passes.operands import pruned
 
 CHAIN = """
@@ -125,13 +125,6 @@ def test_results_that_an_op_reads_need_not_be_given_back():
     assert names("outputs", case_of(only)) == []
 
 
-@pytest.mark.parametrize("name", ["bypass", "outputs", "merge", "withheld"])
-def test_graphs_of_aotautograd_keep_their_inputs_and_results(name):
-    text = SHARED if name == "withheld" else CHAIN.replace("return c,", "return a, c")
-    assert names(name, case_of(text)) != []
-    assert names(name, case_of(text, level=Level.AOT_FORWARD)) == []
-
-
 def test_an_op_goes_without_its_operand_as_a_result():
     found = made("withheld", case_of(SHARED))
     assert list(found) == ["op b", "op c"]
@@ -172,8 +165,6 @@ def test_pruning_takes_unread_inputs_and_results_that_are_no_news():
         return a, x, a
     """
     assert is_shown(pruned(case_of(text)), "x: float32[2]\na = torch.sin(x)\nreturn a,")
-    aot = pruned(case_of(text, level=Level.AOT_FORWARD))
-    assert is_shown(aot, "x: float32[2]\na = torch.sin(x)\nreturn a, x, a")
 
 
 def test_pruning_leaves_sizes_where_they_are():
@@ -187,8 +178,5 @@ def test_pruning_leaves_sizes_where_they_are():
     """
     unread = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\ny: float32[2]\na = torch.sin(y)\nreturn a,'
     assert [item.name for item in pruned(case_of(unread, symbolic=Symbolic.MARKED)).inputs] == ["y"]
-    aot = case_of('x: float32[8 @ "2*s0"]\ny: float32[2]\na = torch.sin(x)\nreturn a,', level=Level.AOT_FORWARD)
-    assert [item.name for item in pruned(aot).inputs] == ["x"]
     expected = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\na = torch.sin(x)\nreturn a,'
     assert is_shown(pruned(case_of(text)), expected)
-    assert [item.name for item in pruned(case_of(text, level=Level.AOT_FORWARD)).inputs] == ["s0", "x"]

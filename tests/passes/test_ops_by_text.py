@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 from case_text import case_of, graph_of
-from pass_rows import is_shown
 
-from minifier.data.case import Drawn, Level, Recorded, ScalarInput, State, Symbolic, TensorInput
+from minifier.data.case import Drawn, Recorded, ScalarInput, State, Symbolic, TensorInput
 from minifier.data.case.ops import atoms, with_ops
 from minifier.data.failure import Stage
 
@@ -52,19 +51,10 @@ def test_what_comes_in_at_a_cut(stage, source, inference):
     assert (n, s) == (ScalarInput("n", 7), ScalarInput("s", None))
 
 
-def test_tangents_come_last_in_a_backward_graph():
-    graph = "tangents_1: float32[2]\nx: float32[2]\na = torch.sin(x)\nb = torch.f(tangents_1, a)\nreturn b,"
-    expected = "a: float32[2]\ntangents_1: float32[2]\nb = torch.f(tangents_1, a)\nreturn b,"
-    assert is_shown(with_ops(case_of(graph, level=Level.AOT_BACKWARD), ["b"]), expected)
-    assert [i.name for i in with_ops(case_of(graph, level=Level.AOT_FORWARD), ["b"]).inputs] == ["tangents_1", "a"]
-
-
 def test_symbols_are_dynamos_again_after_a_cut():
     text = 'x: float32[4 @ "2*s0"]\na = torch.sin(x)\nb = torch.cos(a)\nreturn b,'
     cut = with_ops(case_of(text), ["b"])
     assert [item.name for item in cut.inputs] == ["s1", "a"]
-    plain = with_ops(case_of(text, level=Level.AOT_FORWARD), ["b"])
-    assert [item.name for item in plain.inputs] == ["a"]
     given = with_ops(case_of("x: float32[4]\na = torch.sin(x)\nreturn a,", symbolic=Symbolic.GIVEN), ["a"])
     assert [item.name for item in given.inputs] == ["s0", "x"]
     assert [item.name for item in with_ops(case_of("x: float32[4]\na = torch.sin(x)\nreturn a,"), ["a"]).inputs] == [

@@ -28,7 +28,7 @@ def test_a_symbol_comes_in_ahead_of_the_first_input_that_it_is_a_size_of():
         z = torch.f(p, x, y, s0)
         return z,
         """,
-        symbols=(Symbol("s0", 9, 2, 90), Symbol("s5", 5)),
+        symbols=(Symbol("s0", 9), Symbol("s5", 5)),
     )
     assert is_shown(
         case,
@@ -41,7 +41,7 @@ def test_a_symbol_comes_in_ahead_of_the_first_input_that_it_is_a_size_of():
         return z,
         """,
     )
-    assert case.symbols == (Symbol("s0", 4, 2, 90),)
+    assert case.symbols == (Symbol("s0", 4),)
 
 
 def test_an_expression_becomes_a_new_symbol_wherever_it_occurs():
@@ -154,7 +154,7 @@ return y,
 
 
 def dynamic(text):
-    return case_of(text, symbols=(Symbol("s0", 4, 2),), symbolic=Symbolic.GIVEN)
+    return case_of(text, symbols=(Symbol("s0", 4),), symbolic=Symbolic.GIVEN)
 
 
 def test_a_float_that_is_passed_in_a_tensor_is_a_number():

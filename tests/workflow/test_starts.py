@@ -86,12 +86,6 @@ def test_imports_come_before_torch_compile(attempt, probed):
     assert compiled == replace(attempt.case, through_dynamo=True)
 
 
-def test_the_aten_graph_comes_after_dynamos(attempt, probed):
-    save(replace(CASE, level=Level.AOT_FORWARD), attempt.folder.aten)
-    with_repro(attempt)
-    assert [case.level for case in probed] == [Level.DYNAMO] * 3 + [Level.AOT_FORWARD]
-
-
 def test_a_message_that_varies_comes_last_and_through_torch_compile(attempt, probed):
     with_repro(replace(attempt, error=OtherMessage("another message")))
     assert probed[-1].through_dynamo and probed[-1].failure.fingerprint.any_message
@@ -101,11 +95,6 @@ def test_symbols_go_through_torch_compile_anyway(attempt, probed):
     attempt = replace(attempt, case=replace(small_case(), level=Level.DYNAMO))
     assert goes_through_dynamo(attempt.case) and not goes_through_dynamo(CASE)
     with_repro(attempt)
-    assert probed and not any(case.through_dynamo for case in probed)
-
-
-def test_an_aten_graph_is_not_compiled_as_a_function(attempt, probed):
-    with_repro(replace(attempt, case=replace(attempt.case, level=Level.AOT_FORWARD)))
     assert probed and not any(case.through_dynamo for case in probed)
 
 
@@ -164,10 +153,9 @@ def test_without_any_the_attempt_and_its_case_are_as_before(attempt, probed):
 
 def test_an_error_of_the_tool_leaves_the_case_as_captured(attempt, probed, monkeypatch):
     ui = Lines()
-    save(replace(CASE, level=Level.AOT_FORWARD), attempt.folder.aten)
     reduces(monkeypatch, lambda _: LookupError("a slip of the tool"))
     after = with_repro(replace(attempt, error=None, run=Run(Settings(), PhaseClock(ui))))
-    assert [case.level for case in probed] == [Level.AOT_FORWARD]
+    assert probed == []
     assert after.fallbacks == ("take the Case as captured",) and after.reduced.minimal == attempt.case
     assert "a slip of the tool" in ui.lines[0] and "None" not in "".join(ui.lines)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from minifier.data.case.case import Call, Case, Level, Ones
+from minifier.data.case.case import Call, Case, Ones
 from minifier.data.case.expressions import floats_in_tensors, is_plain, is_unbacked, value_of
 from minifier.data.case.graph import Graph, Node, Ref, map_refs
 from minifier.data.case.inputs import Drawn, Input, ScalarInput, Stored, TensorInput, with_ones
@@ -104,7 +104,7 @@ def as_called(case: Case) -> Case:
         inputs_of(called, first)
     except NoRepro:
         return called
-    return replace(called, before=(first, *case.before)) if case.level is Level.DYNAMO else called
+    return replace(called, before=(first, *case.before))
 
 
 def _floats_called(case: Case, floats: Mapping[str, Scalar]) -> dict[str, float]:
@@ -260,24 +260,21 @@ def _with_floats(case: Case) -> Case:
 
 
 def attributes_as_inputs(case: Case) -> Case:
-    """Turn the attributes of the Case's graph into inputs.
+    """Turn the attributes of the Case's graph into parameters.
 
-    Those of a graph of Dynamo's become parameters: while inductor freezes (its option `freezing`), Dynamo makes
-    attributes of all parameters that a function gets.
+    While inductor freezes (its option `freezing`), Dynamo makes attributes of all parameters that a function gets.
     """
-    of_dynamo = case.level is Level.DYNAMO
     placeholders: list[Node] = []
     rest: list[Node] = []
     inputs: list[Input] = list(case.inputs)
     for node in case.graph.nodes:
         if node.op == "get_attr" and node.target in case.graph.attributes:
-            assert isinstance(node.value, TensorMeta), "Dynamo and AOTAutograd note the layout of each tensor"
+            assert isinstance(node.value, TensorMeta), "Dynamo notes the layout of each tensor"
             stored = Stored(case.graph.attributes[node.target], contiguous=True)
             shape, stride = node.value.shape, node.value.stride
             stride = stride if is_permuted(shape, stride) else contiguous_stride(shape)
-            trained = of_dynamo and node.value.requires_grad
-            meta = replace(node.value, requires_grad=trained, stride=stride, offset=0, storage=None)
-            inputs.append(TensorInput(node.name, meta, stored, parameter=of_dynamo))
+            meta = replace(node.value, stride=stride, offset=0, storage=None)
+            inputs.append(TensorInput(node.name, meta, stored, parameter=True))
             placeholders.append(replace(node, op="placeholder", target=node.name))
         else:
             (placeholders if node.op == "placeholder" else rest).append(node)

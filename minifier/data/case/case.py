@@ -27,11 +27,9 @@ class BackendSource(str, Enum):
 
 
 class Level(str, Enum):
-    """Which component passed the graph to a compiler: Dynamo or AOTAutograd. A source reduction has no graph."""
+    """What is reduced: Dynamo's graph, or the script, which has no graph."""
 
     DYNAMO = "dynamo"
-    AOT_FORWARD = "aot-forward"
-    AOT_BACKWARD = "aot-backward"
     SOURCE = "source"
 
 

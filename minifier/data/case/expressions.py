@@ -33,6 +33,13 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
     ast.Pow: _power,
 }
+_CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    "Max": max,
+    "Min": min,
+    "Mod": operator.mod,
+    "PythonMod": operator.mod,
+    "FloorDiv": operator.floordiv,
+}
 
 
 @functools.cache
@@ -51,14 +58,8 @@ def is_unbacked(expression: str) -> bool:
     return any(name.startswith(("u", "zu")) for name in symbols_in(expression))
 
 
-def value_of(
-    expression: str, values: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]] | None = None
-) -> Any:
-    """Evaluate the expression. Return None for a missing symbol, an unknown form or a division by zero.
-
-    The values of its symbols may be symbolic themselves: `functions` then replaces `Max` and `Min`."""
-    calls: dict[str, Callable[[Any, Any], Any]] = {"Max": max, "Min": min, **(functions or {})}
-    calls |= {"Mod": operator.mod, "PythonMod": operator.mod, "FloorDiv": operator.floordiv}
+def value_of(expression: str, values: Mapping[str, Any]) -> Any:
+    """Evaluate the expression. Return None for a missing symbol, an unknown form or a division by zero."""
 
     def evaluated(node: ast.expr) -> Any:
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
@@ -71,7 +72,7 @@ def value_of(
             return _ARITHMETIC[type(node.op)](evaluated(node.left), evaluated(node.right))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             first, *rest = map(evaluated, node.args)
-            return functools.reduce(calls[node.func.id], rest, first)
+            return functools.reduce(_CALLS[node.func.id], rest, first)
         raise KeyError(type(node).__name__)
 
     try:

@@ -10,7 +10,6 @@ from minifier.data.case import (
     Drawn,
     Graph,
     Input,
-    Level,
     Node,
     Recorded,
     Scalar,
@@ -137,13 +136,9 @@ def with_ops(case: Case, names: Iterable[str]) -> Case:
 
     Cut values are zeros for a failure to compile, else the values recorded in an eager run."""
     graph = subset(case.graph, names)
-    if case.level is Level.AOT_BACKWARD:
-        graph = _tangents_last(graph)
     known_inputs = {item.name: item for item in case.inputs}
     inputs = tuple(known_inputs.get(node.name) or _cut_input(node, case) for node in graph.placeholders)
     smaller = replace(case, graph=graph, inputs=inputs)
-    if case.level is not Level.DYNAMO:
-        return smaller
     symbolic = case.symbolic is not None or has_symbols(inputs)
     return as_dynamo_would(smaller) if symbolic else _in_order_of_use(smaller)
 
@@ -157,13 +152,6 @@ def _in_order_of_use(case: Case) -> Case:
     inputs = {item.name: item for item in case.inputs}
     graph = replace(case.graph, nodes=(*(placeholders[name] for name in names), *rest))
     return replace(case, graph=graph, inputs=tuple(inputs[name] for name in names))
-
-
-def _tangents_last(graph: Graph) -> Graph:
-    """Put the tangents last, as AOTAutograd does. Compilers rely on this order."""
-    inputs = sorted(graph.placeholders, key=lambda node: "tangents" in node.name)
-    rest = tuple(node for node in graph.nodes if node.op != "placeholder")
-    return replace(graph, nodes=(*inputs, *rest))
 
 
 def _cut_input(node: Node, case: Case) -> Input:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from minifier.data.case.store import ARTIFACTS, ATEN, ATTEMPTS, CASE, FORWARD, RESULT
+from minifier.data.case.store import ARTIFACTS, ATTEMPTS, RESULT
 
 RESULTS = Path("minify-out")
 JOURNAL = "journal.jsonl"
@@ -62,8 +62,6 @@ class RunFolder:
     was_there: bool = False
 
     case = _PathBelow("case")  # the Case as captured
-    aten = _PathBelow("case", ATEN)  # of the ATen graph that AOTAutograd made of the captured graph
-    forward = _PathBelow("case", FORWARD)  # of the forward graph that a captured backward graph belongs to
     minimal = _PathBelow("minimal")  # the reduced Case
     nearest = _PathBelow("nearest")  # the Case that passes and differs least from the reduced Case
     others = _PathBelow("others")  # the smallest Case of each failure that was seen besides the sought failure
@@ -79,16 +77,6 @@ class RunFolder:
     def shown(self) -> str:
         """The path as a user would type it."""
         return typed_path(self.path)
-
-    @property
-    def has_aten(self) -> bool:
-        """Whether the ATen graph was captured with Dynamo's."""
-        return (self.aten / CASE).exists()
-
-    @property
-    def has_forward(self) -> bool:
-        """Whether the Case is of a backward graph whose forward graph was captured too."""
-        return (self.forward / CASE).exists()
 
     @contextlib.contextmanager
     def scratch(self, name: str) -> Iterator[Path]:

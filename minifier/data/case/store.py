@@ -25,15 +25,13 @@ from minifier.data.case.values import TensorMeta, is_permuted
 from minifier.data.fields import Defect, Dtype, Natural, item_bytes, shown, within
 from minifier.errors import CannotSave, UsageError
 
-VERSION = 2  # of the files of a Case
+VERSION = 3  # of the files of a Case
 CASE, GRAPH = "case.json", "graph.json"
 ARTIFACTS = "artifacts"  # what the compiler made of the minimal Case
 ATTEMPTS = "attempts"  # scripts of the graph that did not show the failure, if none did
 RESULT = "result.json"  # next to a Case's folder: a finished run
 FINISHED = "finished.json"  # beside it: all that reports are made of
 RECORD = "finished"  # the kind of its mark
-# Subfolders: Dynamo's graph of a backward graph, and AOTAutograd's ATen graph of Dynamo's graph.
-FORWARD, ATEN = "forward", "aten"
 
 
 _open = open  # scripts replace it, and Cases are saved while a script runs

@@ -11,7 +11,6 @@ from minifier.data.case import (
     Case,
     Graph,
     Input,
-    Level,
     Node,
     Ref,
     Scalar,
@@ -51,7 +50,7 @@ def goes_through_dynamo(case: Case) -> bool:
     half the time, unless the failure was found to need torch.compile.
     """
     is_forced = case.through_dynamo or any(call.ones is not None for call in case.before)
-    return is_forced or (case.level is Level.DYNAMO and (case.symbolic is not None or is_symbolic(case)))
+    return is_forced or case.symbolic is not None or is_symbolic(case)
 
 
 def _expressions(value: Value) -> Iterator[str]:

@@ -120,12 +120,10 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A symbolic size: its value in the captured call (None if unbacked), and Dynamo's bounds (None: unbounded)."""
+    """A symbolic size: its value in the captured call (None if unbacked)."""
 
     name: fields.Identifier
     hint: int | float | None
-    low: int | None = None
-    high: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

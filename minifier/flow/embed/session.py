@@ -25,7 +25,6 @@ import torch
 
 from minifier.capturing import script
 from minifier.capturing.capture import MIN_COMPARING_SECONDS
-from minifier.capturing.captured import forward_of
 from minifier.capturing.observer import Observer
 from minifier.capturing.process_state import Fresh, baseline_here
 from minifier.capturing.running_calls import RunningCalls
@@ -231,7 +230,7 @@ def keep(session: Session, number: int, out: Path) -> Case | None:
         case = load(folder)
         save(replace(case, script=replace(case.script, line=0)), folder)
     note_private(folder)
-    return keep_case(folder, out, forward_of(session.folder, number), source)
+    return keep_case(folder, out, source)
 
 
 def wrong_result(case: Case) -> str:

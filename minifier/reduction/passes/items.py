@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minifier.data.case import Case, Graph, Level, Node, Ref
+from minifier.data.case import Case, Graph, Node, Ref
 from minifier.data.case.graph import refs_in
 from minifier.data.case.ops import with_ops
 from minifier.reduction.passes.edits import Edit, Pass, Row, called, row
@@ -50,7 +50,7 @@ def _together(case: Case) -> list[Row]:
     """Return a row after which the graph returns its only multi-output op directly, not item by item.
 
     Only for failures to compile: a comparison needs the separate values."""
-    if case.level is not Level.DYNAMO or case.backward or not case.failure.fingerprint.stage.compiles:
+    if case.backward or not case.failure.fingerprint.stage.compiles:
         return []
     return [row("items", _return_op)]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from minifier.data.case import Case, Graph, Input, Level, Node, Ref, Scalar, ScalarInput, TensorInput, TensorMeta
+from minifier.data.case import Case, Graph, Input, Node, Ref, Scalar, ScalarInput, TensorInput, TensorMeta
 from minifier.data.case.graph import is_in_place, map_refs, refs_in
 from minifier.data.case.ops import atoms, with_ops, written_storages
 from minifier.data.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo, has_symbols
@@ -42,7 +42,7 @@ def pruned(case: Case) -> Case:
     """Return the Case without unread inputs, and without results that are inputs or duplicates."""
     graph, output = case.graph, case.graph.output
     (results,) = output.args
-    if case.level is Level.DYNAMO and isinstance(results, (tuple, list)):
+    if isinstance(results, (tuple, list)):
         placeholders = {node.name for node in graph.placeholders}
         computed = [r for r in dict.fromkeys(results) if not (isinstance(r, Ref) and r.name in placeholders)]
         if computed:  # else the graph is of in-place ops alone, and returns what they change
@@ -53,7 +53,7 @@ def pruned(case: Case) -> Case:
     names = {node.name for node in nodes}
     inputs = tuple(item for item in case.inputs if item.name in names)
     smaller = replace(case, graph=replace(graph, nodes=nodes), inputs=inputs)
-    return as_dynamo_would(smaller) if has_symbols(case.inputs) and case.level is Level.DYNAMO else smaller
+    return as_dynamo_would(smaller) if has_symbols(case.inputs) else smaller
 
 
 def _is_size(case: Case, name: str) -> bool:
@@ -177,11 +177,6 @@ def _without_result(name: str) -> Edit:
         return replace(case, graph=replace(case.graph, nodes=nodes))
 
     return edit
-
-
-def _dynamo_only(rows: Callable[[Case], list[Row]]) -> Callable[[Case], list[Row]]:
-    """Restrict the rows to Dynamo's graphs: in AOTAutograd's the positions of inputs and results matter."""
-    return lambda case: rows(case) if case.level is Level.DYNAMO else []
 
 
 _BODY_POSITIONS = {COND: (1, 2), CHECKPOINT: (0,), REGION: (0,)}  # among the arguments
@@ -341,10 +336,10 @@ def _living(graph: Graph, kept: Collection[str]) -> Graph:
 
 
 PASSES = (
-    Pass("bypass", "ops that one of their operands can stand in for", _dynamo_only(_bypass), alone=True),
+    Pass("bypass", "ops that one of their operands can stand in for", _bypass, alone=True),
     Pass("pairs", "two ops at once: any two of a few, else those of which one reads the other", _pairs, alone=True),
-    Pass("withheld", "ops, with what they read not given back in their place", _dynamo_only(_withheld), alone=True),
-    Pass("outputs", "results that are needed on the way to another", _dynamo_only(_outputs)),
-    Pass("merge", "inputs that another of the same kind can stand in for", _dynamo_only(_merge)),
+    Pass("withheld", "ops, with what they read not given back in their place", _withheld, alone=True),
+    Pass("outputs", "results that are needed on the way to another", _outputs),
+    Pass("merge", "inputs that another of the same kind can stand in for", _merge),
     Pass("operands", "what no body of a higher-order op reads", _spare_operands),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from minifier.data.case import Call, Case, Level, ScalarInput, TensorInput, TensorMeta
+from minifier.data.case import Call, Case, ScalarInput, TensorInput, TensorMeta
 from minifier.data.case.graph import with_leaves
 from minifier.data.case.symbolic_sizes import as_dynamo_would, has_symbols, specialised
 from minifier.data.torch_names import FLEX, LAUNCH
@@ -26,10 +26,8 @@ def _static(case: Case) -> list[Row]:
 def numbers(case: Case) -> list[int]:
     """Return the numbers above 1 in the shapes of inputs and ops, the largest first.
 
-    Empty for AOTAutograd's graphs with symbols. Empty next to a Triton kernel too: the kernel would access memory
-    beyond a smaller tensor, perhaps unnoticed."""
-    symbolic = case.level is not Level.DYNAMO and has_symbols(case.inputs)
-    if symbolic or any(node.target == LAUNCH for node in case.graph.ops):
+    Empty next to a Triton kernel: the kernel would access memory beyond a smaller tensor, perhaps unnoticed."""
+    if any(node.target == LAUNCH for node in case.graph.ops):
         return []
     inputs = [item.meta for item in _resizable(case)]
     computed = [node.value for node in case.graph.ops if isinstance(node.value, TensorMeta)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from minifier.data.case import Call, Case, Input, Level, Symbolic, TensorInput
+from minifier.data.case import Call, Case, Input, Symbolic, TensorInput
 from minifier.data.case.calls import as_function, inputs_of
 from minifier.data.case.symbolic_sizes import goes_through_dynamo, is_symbolic
 from minifier.data.failure import Aspect, Stage
@@ -21,9 +21,8 @@ from minifier.reduction.probe.children import AHEAD, tell
 from minifier.reduction.probe.prepared_case import PreparedCase
 from minifier.torch_side.compare.results import leaves, wait_for_devices
 from minifier.torch_side.fx.graphs import build_graph
-from minifier.torch_side.fx.inputs import make_inputs, symbolic_inputs, without_sharing
-from minifier.torch_side.fx.tensors import StoredTensors
-from minifier.torch_side.torch_private.aot import NoCompiler, as_aot_calls_backward, call_compiled, with_aot_compiler
+from minifier.torch_side.fx.inputs import make_inputs, without_sharing
+from minifier.torch_side.torch_private.aot import BACKWARD
 from minifier.torch_side.torch_private.dynamo import (
     as_dynamo_takes,
     backend_error,
@@ -31,7 +30,7 @@ from minifier.torch_side.torch_private.dynamo import (
     observe_backend_calls,
     outputs_dynamo_takes,
 )
-from minifier.torch_side.torch_private.graphs import SymbolicSizes, add_arguments, as_dynamo_calls, mark_static
+from minifier.torch_side.torch_private.graphs import add_arguments, mark_static
 from minifier.torch_side.torch_private.modes import as_while_compiling
 
 Answer = dict[str, Any]
@@ -63,7 +62,7 @@ class JobProgress:
 
     def around_compiler(self, _token: None, part: str, _gm: Any, _inputs: Any, call: Callable[[], Any]) -> Any:
         """Wrap AOTAutograd's call of a compiler: a backward graph is compiled during another stage."""
-        if part != Level.AOT_BACKWARD.value:
+        if part != BACKWARD:
             return call()
         before = self.stage
         self.enter(Stage.BACKWARD_COMPILE)
@@ -82,13 +81,6 @@ class JobProgress:
         return {"status": "failure", "stage": stage.value, "links": describe(inner), "traceback": text(inner)}
 
 
-_STAGES = {  # of compiling and running, by the graph's level
-    Level.DYNAMO: (Stage.COMPILE, Stage.RUN),
-    Level.AOT_FORWARD: (Stage.COMPILE, Stage.RUN),
-    Level.AOT_BACKWARD: (Stage.BACKWARD_COMPILE, Stage.BACKWARD_RUN),
-}
-
-
 class ProgramOfCalls:
     """The calls of a candidate in this process, up to `stage`, that of the sought failure.
 
@@ -101,7 +93,6 @@ class ProgramOfCalls:
         self._prepared, self._progress, self._until = prepared, progress, stage
         self._by_dynamo = goes_through_dynamo(case)
         self.case = as_function(case) if self._by_dynamo else case
-        self._compiling, self._running = _STAGES[case.level]
         self._ready: Sequence[Any] | None = self._made(self.case.calls > 1)
         self.compiled: Compiled | None = None
         self._keeps = prepared.case.failure.fingerprint.message == Aspect.OVERWRITTEN.value
@@ -111,16 +102,14 @@ class ProgramOfCalls:
         """Compile the Case's own graph, unless that is done. Dynamo compiles at the first call."""
         if self.compiled is not None:
             return None
-        self._progress.enter(self._compiling)
+        self._progress.enter(Stage.COMPILE)
         try:
             if self._by_dynamo:
-                self.compiled = through_dynamo(self._prepared, self.case, lambda: self._progress.enter(self._running))
+                self.compiled = through_dynamo(self._prepared, self.case, lambda: self._progress.enter(Stage.RUN))
             else:
                 assert self._ready is not None, "made for the first call"
                 with as_while_compiling():
                     self.compiled = compile_candidate(self._prepared, self.case, self._ready)
-        except NoCompiler:
-            raise
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
             return self._progress.failure(error) if self._by_dynamo or is_failure(error) else _invalid(error)
         return None
@@ -138,7 +127,7 @@ class ProgramOfCalls:
 
     def make_last_call(self) -> Answer | None:
         """Compile the Case's own graph, and call it unless the compilation is all that is judged."""
-        is_compiled = self._until is self._compiling and not self._by_dynamo
+        is_compiled = self._until is Stage.COMPILE and not self._by_dynamo
         return self.compile() if is_compiled else self._call()
 
     def _call(self) -> Answer | None:
@@ -150,7 +139,7 @@ class ProgramOfCalls:
         if ready is None or self._until is Stage.COMPARE:  # there, random numbers begin anew after the compilation
             ready = self._made(True)
         if not self._by_dynamo:
-            self._progress.enter(self._running)
+            self._progress.enter(Stage.RUN)
         try:
             result = self.compiled(ready)
             if self.case.backward:
@@ -159,7 +148,7 @@ class ProgramOfCalls:
             wait_for_devices([*ready, *leaves(result)[0]])
             self.kept += leaves(result)[0] if self._keeps else []
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
-            if self._by_dynamo and self._progress.stage in (self._compiling, self._running):
+            if self._by_dynamo and self._progress.stage in (Stage.COMPILE, Stage.RUN):
                 self._progress.stage = stage_shown(describe(error))
             return self._progress.failure(error)
         return None
@@ -274,8 +263,6 @@ def _announced(compiled: Callable[..., Any], on_run: Callable[[], object]) -> Ca
 def compile_candidate(prepared: PreparedCase, case: Case, values: Sequence[Any]) -> Compiled:
     """Compile the candidate; return a function of its inputs. Raises the backend's exception."""
     compiler = prepared.compiler(case.backend)
-    if case.level is not Level.DYNAMO:
-        return _compile_aten(prepared, case, values, compiler)
     module = prepared.module(case.graph)
     add_arguments(module, values)
     with prepared.around_call(values):
@@ -284,59 +271,3 @@ def compile_candidate(prepared: PreparedCase, case: Case, values: Sequence[Any])
         raise AssertionError("compiler_fn did not return callable")
     compiled = as_dynamo_takes(compiled)
     return lambda args: outputs_dynamo_takes(compiled(*args), *case.graph.output.args)
-
-
-def _compile_aten(prepared: PreparedCase, case: Case, values: Sequence[Any], compiler: Compiler) -> Compiled:
-    """Compile an ATen graph with the backend's forward or backward compiler."""
-    context: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
-    if is_symbolic(case):
-        symbols, module, inputs = _aten_with_symbols(case, values, prepared.tensors)
-        context = symbols.around_aten
-    else:
-        module = build_graph(case.graph, prepared.tensors, prepared.example, key="val")
-        inputs = [prepared.example(node) for node in case.graph.placeholders]
-
-    def compile_with(aten_compiler: Callable[..., Any]) -> tuple[Any, BaseException | None]:
-        try:
-            with as_aot_calls_backward(), context():
-                return aten_compiler(module, inputs), None
-        except BaseException as error:  # noqa: BLE001 - raised later, where the backend cannot catch it
-            return None, error
-
-    # A backend's compiler for a graph depends on whether there are gradients.
-    trains = case.state.grad or case.level is Level.AOT_BACKWARD
-
-    def call_backend() -> None:
-        graph = torch.fx.Graph()
-        graph.output((graph.call_method("clone", (graph.placeholder("x"),)),))
-        small = torch.fx.GraphModule(torch.nn.Module(), graph)
-        with torch.set_grad_enabled(trains), as_dynamo_calls(prepared.fakes):
-            compiler(small, [torch.ones(2, requires_grad=True)])
-
-    compiled, error = with_aot_compiler(call_backend, case.level.value, compile_with)
-    if error is not None:
-        raise error
-    return lambda args: call_compiled(compiled, args)
-
-
-def _aten_with_symbols(
-    case: Case, values: Sequence[Any], tensors: StoredTensors
-) -> tuple[SymbolicSizes, torch.fx.GraphModule, list[Any]]:
-    """Return (symbols, the Case's ATen graph, its example inputs); the inputs are fake, as in AOTAutograd."""
-    symbols, fakes = symbolic_inputs(case, values)
-    module = build_graph(case.graph, tensors, lambda node: None)
-    _trace(symbols, module, fakes)
-    for node in module.graph.nodes:
-        if "example_value" in node.meta:
-            node.meta["val"] = node.meta.pop("example_value")
-    return symbols, module, fakes
-
-
-def _trace(symbols: SymbolicSizes, module: torch.fx.GraphModule, fakes: Sequence[Any]) -> None:
-    grad = torch.is_grad_enabled()
-    try:
-        symbols.trace(module, fakes)
-    except Exception:  # noqa: BLE001, S110 - an op of a cut-out graph may have no fake form; its nodes lack the value
-        pass
-    finally:
-        torch.set_grad_enabled(grad)

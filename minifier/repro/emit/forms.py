@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from minifier.data.case import Case, Level, Symbolic, TensorMeta
+from minifier.data.case import Case, Symbolic, TensorMeta
 from minifier.data.case.graph import is_in_place, refs_in
 from minifier.data.case.switches import of_script
 from minifier.data.failure import Aspect, Difference, Kind, Stage
@@ -22,28 +22,16 @@ class Template(str, Enum):
     CALL_BACKEND = "call_backend"
     RUN_BACKWARD = "run_backward"
     COMPARE = "compare"
-    CALL_COMPILER = "call_compiler"
-    AUTOGRAD_FUNCTION = "autograd_function"
 
     @property
     def hides_stage(self) -> bool:
         """Whether the script calls the backend directly, so that a traceback does not show the stage."""
-        return self in HIDES_STAGE
+        return self is Template.CALL_BACKEND
 
     @property
     def compiled(self) -> str:
         """What the script hands to torch.compile; empty if it calls the backend itself."""
-        return "" if self.hides_stage else "Function.apply" if self is Template.AUTOGRAD_FUNCTION else "fn"
-
-
-HIDES_STAGE = (Template.CALL_BACKEND, Template.CALL_COMPILER)
-
-
-class CompilerArgument(Enum):
-    """The argument of aot_autograd(...) that is called with a graph."""
-
-    FORWARD = "fw_compiler"
-    BACKWARD = "bw_compiler"
+        return "" if self.hides_stage else "fn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +39,7 @@ class Variant:
     """Optional additions to a script that does not show the failure without them.
 
     `fresh`: each call whose results are compared gets inputs of its own. `files`: the files that the backend reads in
-    its current folder lie next to the script. `symbolic`: how sizes become symbolic. `compiler`: where
-    aot_autograd(...) holds the compiler.
+    its current folder lie next to the script. `symbolic`: how sizes become symbolic.
     """
 
     fresh: bool = False
@@ -62,7 +49,6 @@ class Variant:
     logging: bool = False
     recompile: bool = True
     symbolic: Symbolic | None = None
-    compiler: CompilerArgument = CompilerArgument.BACKWARD
 
 
 Form = tuple[Template, Variant]
@@ -75,12 +61,8 @@ def templates_for(case: Case) -> tuple[Template, ...]:
     fingerprint = case.failure.fingerprint
     if fingerprint.stage is Stage.COMPARE:
         return (Template.COMPARE,)
-    if case.level is Level.AOT_BACKWARD:
-        return (Template.CALL_COMPILER, Template.AUTOGRAD_FUNCTION)
     if case.backward and fingerprint.stage in _BACKWARD_STAGES:
         return (Template.RUN_BACKWARD,)
-    if case.level is Level.AOT_FORWARD:
-        return (Template.COMPILE_FUNCTION, Template.CALL_COMPILER)
     if case.calls == 1 and case.failure.missing_exception is not None:
         return (Template.COMPARE,)  # the process ends where eager raises
     if case.before or _is_flaky_at_run_time(case):
@@ -110,11 +92,6 @@ def forms_for(case: Case) -> tuple[Form, ...]:
 
 def _variants(case: Case, template: Template) -> Iterator[Variant]:
     first = Variant(symbolic=_origins(case)[0])
-    if template is Template.CALL_COMPILER:
-        if case.level is Level.AOT_BACKWARD:
-            yield first
-        yield replace(first, compiler=CompilerArgument.FORWARD)
-        return
     variants = [first]
     if template is Template.COMPARE:
         variants = [replace(first, fresh=fresh, equal_nan=eager_is_not_finite(case.failure)) for fresh in _fresh(case)]

@@ -58,8 +58,8 @@ class FunctionSource:
 
 
 class _GraphWriter:
-    def __init__(self, graph: Graph, names: Names, inputs: dict[str, str], plain_aten: bool) -> None:
-        self.graph, self.names, self.plain_aten = graph, names, plain_aten
+    def __init__(self, graph: Graph, names: Names, inputs: dict[str, str]) -> None:
+        self.graph, self.names = graph, names
         self.name_of = dict(inputs)
         self.imports: dict[str, None] = {}
         self.before: list[str] = []
@@ -96,8 +96,6 @@ class _GraphWriter:
             module, _, name = path.partition(":")
             self.imports[f"from {module} import {name.partition('.')[0]}"] = None
             return name
-        if self.plain_aten and path.startswith("torch.ops.aten."):
-            path = path.removesuffix(".default")
         top = path.partition(".")[0]
         if top != "torch":
             self.imports[f"import {path.rpartition('.')[0]}"] = None
@@ -185,7 +183,7 @@ class _GraphWriter:
 
     def _inner(self, graph: Graph, *, unpacked: bool) -> FunctionSource:
         names = Names(self.name_of.values())
-        inner = function_source(graph, names, {}, plain_aten=self.plain_aten, unpacked=unpacked)
+        inner = function_source(graph, names, {}, unpacked=unpacked)
         self.before += inner.before
         self.imports.update(dict.fromkeys(inner.imports))
         return inner
@@ -199,18 +197,16 @@ def function_source(
     names: Names,
     inputs: dict[str, str],
     *,
-    plain_aten: bool = False,
     unpacked: bool = True,
 ) -> FunctionSource:
     """Return the graph's function.
 
-    `inputs` names placeholders that the caller has named already. `plain_aten` shortens `torch.ops.aten.tanh.default`
-    to `torch.ops.aten.tanh`, for ATen graphs. `unpacked` returns the value of a single-element tuple instead of the
-    tuple.
+    `inputs` names placeholders that the caller has named already. `unpacked` returns the value of a single-element
+    tuple instead of the tuple.
 
     Raises NoRepro if a node cannot be written as source.
     """
-    writer = _GraphWriter(graph, names, inputs, plain_aten)
+    writer = _GraphWriter(graph, names, inputs)
     for node in graph.nodes:
         if node.op == "placeholder" and node.name not in inputs:
             writer.name_of[node.name] = names.for_value()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from minifier.capturing.slicing import definitions_left, names_bound
-from minifier.data.case import Case, Level, State, Symbolic
+from minifier.data.case import Case, State, Symbolic
 from minifier.data.case.calls import as_function, attributes_as_inputs
 from minifier.data.case.inputs import drawn_storages
 from minifier.data.case.literals import imports_of, imports_of_config, literal, script_names, setting_statement
@@ -120,7 +120,7 @@ def write_repro(
     script_names = names_bound(script_code)
     names = _names(case, script_names)
     inputs = {node.name: names.for_input(case, node.name) for node in case.graph.placeholders}
-    source = function_source(case.graph, names, inputs, plain_aten=case.level is not Level.DYNAMO)
+    source = function_source(case.graph, names, inputs)
     arguments = _backend_arguments(case, form, script_names)
     backend = mark_names(case.backend.expression, script_names)
     calls = call_source(case, form, backend, arguments, script_names, inputs)

@@ -7,7 +7,6 @@ from minifier.data.case.graph import Graph
 from minifier.errors import NoRepro
 from minifier.repro.emit.input_source import tangent_source
 from minifier.repro.emit.naming import Names
-from minifier.repro.emit.steps import FormSource, Step, other_step
 
 
 def _results(graph: Graph) -> list[tuple[str, TensorMeta | None]]:
@@ -92,51 +91,3 @@ def gradients(case: Case, names: dict[str, str]) -> tuple[str, str]:
     inputs_text = inputs[0] if len(inputs) == 1 else f"[{', '.join(inputs)}]"
     name, text = ("tangent", tangents[0]) if len(tangents) == 1 else ("tangents", f"[{', '.join(tangents)}]")
     return f"{name} = {text}", f"{index}, {inputs_text}, {name}"
-
-
-def backward_function(case: Case, inputs: dict[str, str], names: Names, compiled: str) -> FormSource:
-    """Wrap an ATen graph of a backward pass in a torch.autograd.Function, whose `apply` is `compiled`.
-
-    The graph lacks the forward inputs whose gradients it computes: the script has tensors that stand in for them.
-    Raises NoRepro if an input or result is no tensor, a result is not floating, or no input is floating.
-    """
-    tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
-    metas = [meta for _, meta in _results(case.graph) if meta is not None]
-    if len(tensors) < len(case.inputs) or len(metas) < len(_results(case.graph)):
-        raise NoRepro("the backward graph has inputs or results that are no tensors")
-    floats = [item for item in tensors if is_floating(item.meta)]
-    if not floats or not all(map(is_floating, metas)):
-        raise NoRepro("no input of the backward graph can be a gradient, or a result of it is none")
-    tangent = next((item for item in floats if item.name.startswith("tangents")), floats[0])
-    saved = [inputs[item.name] for item in tensors if item is not tangent]
-    stand_ins = [names.for_result() for _ in metas]
-    default = case.state.default_dtype
-    assignments = tuple(
-        f"{name} = {tangent_source(meta, default).removesuffix(')')}, requires_grad=True)"
-        for name, meta in zip(stand_ins, metas, strict=True)
-    )
-    lines = [
-        "class Function(torch.autograd.Function):",
-        "    @staticmethod",
-        f"    def forward({', '.join(['ctx', *stand_ins, *saved])}):",
-        f"        ctx.save_for_backward({', '.join(saved)})",
-        f"        return torch.zeros({', '.join(map(str, tangent.meta.shape)) or '()'})",
-        "",
-        "    @staticmethod",
-        f"    def backward(ctx, {inputs[tangent.name]}):",
-        f"        {', '.join(saved) if len(saved) > 1 else f'({saved[0]},)' if saved else ''} = ctx.saved_tensors",
-        f"        return {', '.join([_call(case, inputs, len(metas)), *('None' for _ in saved)])}",
-    ]
-    if not saved:
-        lines = [line for line in lines if "save" not in line]
-    result = names.for_result()
-    steps = (
-        Step(f"{result} = {compiled}({', '.join([*stand_ins, *saved])})"),
-        other_step(f"{result}.backward({inputs[tangent.name]})"),
-    )
-    return FormSource(steps, ("\n".join(lines),), assignments)
-
-
-def _call(case: Case, inputs: dict[str, str], results: int) -> str:
-    call = f"fn({', '.join(inputs[item.name] for item in case.inputs)})"
-    return call if results == 1 else f"*{call}"

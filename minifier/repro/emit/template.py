@@ -9,12 +9,12 @@ import ast
 
 from minifier.data.case import Case
 from minifier.data.case.graph import Graph
-from minifier.data.failure import Aspect, Stage
+from minifier.data.failure import Aspect
 from minifier.data.templates import template_source
 from minifier.repro.emit.call_source import CallSource
 from minifier.repro.emit.forms import Form, Subject, Template, assert_close_arguments, makes_inputs, subject_of
 from minifier.repro.emit.naming import Names
-from minifier.repro.emit.return_source import backward_function, backward_pass, gradients
+from minifier.repro.emit.return_source import backward_pass, gradients
 from minifier.repro.emit.script_text import predicate_source, statements_of
 from minifier.repro.emit.steps import FormSource, Step, other_step
 
@@ -55,12 +55,10 @@ def form_source(case: Case, form: Form, calls: CallSource, inputs: dict[str, str
 
     Raises NoRepro if the form cannot hold the graph's results or gradients.
     """
-    (template, variant), compiled = form, calls.compiled
+    template, compiled = form[0], calls.compiled
     arguments = ", ".join(inputs[node.name] for node in case.graph.placeholders)
     if template is Template.COMPARE:
         return _comparison(case, form, compiled, arguments, inputs)
-    if template is Template.AUTOGRAD_FUNCTION:
-        return backward_function(case, inputs, names, compiled)
     if template is Template.RUN_BACKWARD:
         targets, backward = backward_pass(case, names)
         return FormSource((Step(f"{targets} = {compiled}({arguments})"), other_step(backward)), draws=True)
@@ -68,12 +66,6 @@ def form_source(case: Case, form: Form, calls: CallSource, inputs: dict[str, str
         trace = other_step("graph = torch.fx.symbolic_trace(fn)")
         given = ", ".join(["graph", f"[{arguments}]", *calls.arguments])
         return FormSource((trace, Step(f"lookup_backend({calls.backend})({given})({arguments})")))
-    if template is Template.CALL_COMPILER:
-        compiler = f'compiler = lookup_backend({calls.backend}).kwargs["{variant.compiler.value}"]'
-        call = f"compiler(make_fx(fn)({arguments}), [{arguments}])"
-        ends = case.failure.fingerprint.stage in (Stage.COMPILE, Stage.BACKWARD_COMPILE)
-        statements = [call] if ends else [f"compiled = {call}", f"compiled([{arguments}])"]
-        return FormSource((Step(compiler, in_state=False), *map(Step, statements)))
     return FormSource((Step(f"{compiled}({arguments})"),))
 
 

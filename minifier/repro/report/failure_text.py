@@ -172,13 +172,12 @@ def _program(outcome: Outcome) -> str:
         return "the script's graph"
     targets = list(dict.fromkeys(node.short_target for node in outcome.minimal.graph.ops))
     count = len(outcome.minimal.graph.ops)
-    whole = "function" if outcome.minimal.level is Level.DYNAMO else "graph of AOTAutograd's"
     ops = " and ".join(code(target) for target in targets[:_MAX_NAMED_OPS])
     if count == 1:
-        return f"a {whole} with one op, {ops},"
+        return f"a function with one op, {ops},"
     if 0 < len(targets) <= _MAX_NAMED_OPS:
-        return f"a {whole} with {count} ops, {ops},"
-    return f"a {whole} with {count} ops"
+        return f"a function with {count} ops, {ops},"
+    return f"a function with {count} ops"
 
 
 def duplicates(case: Case, key: str) -> Iterable[Section]:

@@ -215,7 +215,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
             "distribution": backend.distribution,
             "version": backend.version,
         },
-        "level": (case if case.level is Level.AOT_BACKWARD else outcome.minimal or case).level.value,
+        "level": (outcome.minimal or case).level.value,
         "ops_before": outcome.size_before if source is None else None,
         "ops_after": graph.ops_after if graph is not None else None,
         "inputs_after": graph.inputs_after if graph is not None else None,

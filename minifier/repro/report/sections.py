@@ -254,9 +254,7 @@ def _reduced_graph(outcome: Outcome) -> Iterable[Section]:
     picture = f"It has {len(case.graph.nodes)} nodes, too many for a picture: `minimal/graph.json` has them."
     if len(case.graph.nodes) <= _MOST_DRAWN:
         picture = fence(mermaid(case.graph), "mermaid")
-    whose = "AOTAutograd hands this graph to the backend's compiler; the repro may be the graph that it was made from."
-    blocks = [*([whose] if case.level is not Level.DYNAMO else []), picture]
-    yield Section("The reduced graph", tuple(blocks), 3, 3, page=())
+    yield Section("The reduced graph", (picture,), 3, 3, page=())
 
 
 def mermaid(graph: Graph) -> str:

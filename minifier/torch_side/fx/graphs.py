@@ -75,13 +75,11 @@ def build_graph(
     graph: Graph,
     tensors: StoredTensors,
     example: Example | None = None,
-    key: str = "example_value",
     names: Mapping[str, str] = _NOT_RENAMED,
 ) -> torch.fx.GraphModule:
     """Return a new GraphModule.
 
-    example: returns a node's example value, to be stored in its `meta` under `key`; None for a graph that runs eagerly.
-    key: `example_value` for Dynamo's graphs, `val` for AOTAutograd's.
+    example: returns a node's `example_value`, as Dynamo gives it; None for a graph that runs eagerly.
     names: new names of inputs.
     """
     root = torch.nn.Module()
@@ -96,7 +94,7 @@ def build_graph(
     for node in graph.nodes:
         args, kwargs = write(node.args, env.__getitem__), write(node.kwargs, env.__getitem__)
         if node.op == "output":
-            args = _flat_output(graph, node.args, args, key)
+            args = _flat_output(graph, node.args, args)
         if node.target == LAUNCH:
             kwargs = launch_in_graph(kwargs)
         callee: Any = resolve(node.target) if node.op == "call_function" else node.target
@@ -113,7 +111,7 @@ def build_graph(
         if example is not None and node.op != "output":
             value = example(node)
             if value is not None:
-                fx_node.meta[key] = value
+                fx_node.meta["example_value"] = value
             if node.source:  # like Dynamo's, but without the private path of the file
                 fx_node.meta["stack_trace"] = f'  File "<script>", line 1, in forward\n    {node.source}\n'
             if node.modules:
@@ -123,7 +121,7 @@ def build_graph(
     return graph_module(root, built)
 
 
-def _flat_output(graph: Graph, refs: Any, args: Any, key: str) -> Any:
+def _flat_output(graph: Graph, refs: Any, args: Any) -> Any:
     """Return the output node's arguments, with the items in the place of a returned sequence.
 
     Dynamo returns the items of a sequence, picked by ops: backends refuse sequences as outputs.
@@ -134,11 +132,11 @@ def _flat_output(graph: Graph, refs: Any, args: Any, key: str) -> Any:
     values = {ref: graph.node(ref.name).value for ref in returned if isinstance(ref, Ref)}
     if not any(isinstance(value, Sequence_) for value in values.values()):
         return args
-    leaves = [_items(made, values.get(ref), key) for ref, made in zip(returned, args[0], strict=True)]
+    leaves = [_items(made, values.get(ref)) for ref, made in zip(returned, args[0], strict=True)]
     return (tuple(leaf for each in leaves for leaf in each),)
 
 
-def _items(node: Any, value: Value | None, key: str) -> list[Any]:
+def _items(node: Any, value: Value | None) -> list[Any]:
     """Return the node, or, of a sequence, new nodes that pick its tensors and numbers."""
     if not isinstance(value, Sequence_):
         return [node]
@@ -146,9 +144,9 @@ def _items(node: Any, value: Value | None, key: str) -> list[Any]:
     for number, item in enumerate(value.items):
         if not isinstance(item, Opaque):
             pick = node.graph.call_function(operator.getitem, (node, number))
-            if key in node.meta:
-                pick.meta[key] = node.meta[key][number]
-            picked += _items(pick, item, key)
+            if "example_value" in node.meta:
+                pick.meta["example_value"] = node.meta["example_value"][number]
+            picked += _items(pick, item)
     return picked
 
 

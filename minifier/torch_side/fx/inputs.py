@@ -14,9 +14,6 @@ from typing import Any
 
 import torch
 
-from minifier.data.case import Case, Symbol, Symbolic
-from minifier.data.case.calls import values_of_symbols
-from minifier.data.case.expressions import is_unbacked, symbols_in, value_of
 from minifier.data.case.inputs import (
     Adapted,
     Drawn,
@@ -33,7 +30,6 @@ from minifier.data.case.values import TensorMeta
 from minifier.torch_side.fx.arguments import short
 from minifier.torch_side.fx.tensors import StoredTensors, flat, restrided
 from minifier.torch_side.torch_private.autograd import outside_transforms, zeros_without_memory
-from minifier.torch_side.torch_private.graphs import SymbolicSizes
 from minifier.torch_side.torch_private.modes import without_modes
 
 _RANDN_DTYPES = {
@@ -330,54 +326,3 @@ def _with_grad(tensor: torch.Tensor, item: TensorInput) -> Any:
     if item.meta.span == item.meta.elements:
         return tensor.requires_grad_(True).clone()
     return flat(tensor).requires_grad_(True).clone().as_strided(tensor.shape, tensor.stride())
-
-
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"Max": torch.sym_max, "Min": torch.sym_min}
-
-
-def symbolic_inputs(case: Case, values: Sequence[Any]) -> tuple[SymbolicSizes, list[Any]]:
-    """Return the symbols, and a fake tensor or SymInt for each of these real values.
-
-    A size whose expression cannot be evaluated is an ordinary number.
-    """
-    sizes = SymbolicSizes()
-    symbols = _make_symbols(case, sizes)
-
-    def number(expression: str | None, value: Any) -> Any:
-        if expression is None:
-            return value
-        symbolic = value_of(expression, symbols, _FUNCTIONS)
-        return value if symbolic is None else symbolic
-
-    fakes = []
-    for item, value in zip(case.inputs, values, strict=True):
-        if isinstance(item, ScalarInput):
-            fakes.append(number(item.symbol, value))
-            continue
-        expressions = item.meta.symbols or (None,) * len(item.meta.shape)
-        shape = [number(e, size) for e, size in zip(expressions, item.meta.shape, strict=True)]
-        fakes.append(sizes.tensor(item.name, value, shape))
-    return sizes, fakes
-
-
-def _make_symbols(case: Case, sizes: SymbolicSizes) -> dict[str, Any]:
-    """Return the symbols that the inputs name: sizes of an input, or separate integers."""
-    size_values = values_of_symbols(item for item in case.inputs if isinstance(item, TensorInput))
-    facts = {symbol.name: symbol for symbol in case.symbols}
-    dynamic = case.symbolic is Symbolic.GIVEN
-    symbols: dict[str, Any] = {}
-    for item in case.inputs:
-        expressions = item.meta.symbols if isinstance(item, TensorInput) else (item.symbol,)
-        for name in (name for expression in expressions if expression is not None for name in symbols_in(expression)):
-            if name in symbols:
-                continue
-            fact = facts.get(name) or Symbol(name, None)
-            if is_unbacked(name):
-                symbols[name] = sizes.unbacked(name)
-            elif name in size_values:
-                symbols[name] = sizes.size(name, size_values[name], duck=dynamic, low=fact.low, high=fact.high)
-            elif isinstance(item, ScalarInput) and item.symbol == name and type(item.value) is int:
-                symbols[name] = sizes.number(name, item.value, fact.low, fact.high)
-            elif isinstance(fact.hint, int):
-                symbols[name] = sizes.number(name, fact.hint, fact.low, fact.high)
-    return symbols

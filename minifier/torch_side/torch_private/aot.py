@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from torch._C import _DisableAutocast
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from minifier.data.torch_names import BACKWARD_ARGUMENTS, RUNS_BACKWARD
 from minifier.torch_side.interfaces import Arguments, Interface, ending_all
 from minifier.torch_side.torch_private import declared
 
@@ -154,76 +150,6 @@ def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:
 
     for place in declared.ENGINES:
         place.replace(lambda call: call["t_outputs"], run)
-
-
-def backward_arguments() -> list[Any] | None:
-    """Return the real saved tensors and tangents of the backward pass that calls this code; None in other code.
-
-    A backward graph is compiled on demand with fake tensors; the real ones are in an outer frame.
-    """
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_name == RUNS_BACKWARD[1]:
-            arguments = frame.f_locals.get(BACKWARD_ARGUMENTS)
-            return list(arguments) if isinstance(arguments, list) else None
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
-
-
-class _LeaveBackend(BaseException):
-    """Leaves the backend with a result. A BaseException, since a backend may catch every Exception."""
-
-
-class NoCompiler(Exception):
-    """The backend did not hand any compiler to AOTAutograd."""
-
-
-def with_aot_compiler(call_backend: Call, part: str, work: Callable[[Callable[..., Any]], Any]) -> Any:
-    """Return `work(compiler)`, called when the backend hands its compilers to AOTAutograd.
-
-    The options and configuration that the backend sets for them are then in place. `call_backend` calls the backend on
-    some small graph. `part` is BACKWARD or FORWARD; the latter may be the compiler for training or for inference,
-    depending on that graph. Raises NoCompiler if the backend does not use AOTAutograd on that graph.
-    """
-
-    def training(forward: Any, backward: Any, _go_on: Any) -> Any:
-        with unset_fake_temporarily():
-            raise _LeaveBackend(work(backward if part == BACKWARD else forward))
-
-    def inference(compiler: Any, _go_on: Any) -> Any:
-        if part == BACKWARD:
-            raise NoCompiler("the backend compiles for inference where a training graph was expected")
-        with unset_fake_temporarily():
-            raise _LeaveBackend(work(compiler))
-
-    end = replace_stages(training, inference)
-    try:
-        call_backend()
-    except _LeaveBackend as exit_:
-        return exit_.args[0]
-    finally:
-        end()
-    raise NoCompiler("the backend did not hand any compiler to AOTAutograd")
-
-
-def copied_graph(gm: torch.fx.GraphModule) -> torch.fx.Graph:
-    """Return a copy of the module's graph, since a compiler may change its argument."""
-    copied = torch.fx.Graph()
-    copied.output(copied.graph_copy(gm.graph, {}))
-    return copied
-
-
-@contextmanager
-def as_aot_calls_backward() -> Iterator[None]:
-    """Enter AOTAutograd's context for compiling a backward graph: neither grad mode nor autocast."""
-    with torch.no_grad(), _DisableAutocast():
-        yield
-
-
-def call_compiled(compiled: Any, args: Sequence[Any]) -> Any:
-    """Call a compiled graph like AOTAutograd: with a list for boxed calls."""
-    with as_aot_calls_backward():
-        return compiled(list(args)) if getattr(compiled, "_boxed_call", False) else compiled(*args)
 
 
 def without_donated_buffers() -> AbstractContextManager[Any]:

@@ -108,10 +108,6 @@ ASKS_FOR_DEVICES = _declare(
 
 _symbols = partial(_declare, loses="symbolic sizes: their values, bounds and names as in the script")
 VALUES = _symbols(f"{_ENV}.backed_var_to_val", f"{_ENV}.var_to_val")  # the latter up to 2.11
-RANGES = _symbols(f"{_ENV}.var_to_range")
-DUCKS = _symbols(f"{_ENV}.val_to_var")
-USED_NUMBERS = _symbols(f"{_ENV}.unique_ids")
-_symbols(f"{_ENV}._generate_unique_id")
 STATIC = _declare("torch._dynamo.config:assume_static_by_default", loses="whether a script compiles with dynamic=True")
 MARK_STATIC = _declare("torch._dynamo:mark_static", loses="which sizes of a probe's inputs are fixed")
 
@@ -123,7 +119,7 @@ ENTRY_POINTS = _declare("torch._dynamo.backends.registry:_BACKENDS", loses="the 
 
 # AOTAutograd, whose modules take a fifth of a second to import, and autograd.
 _STAGES = "torch._functorch._aot_autograd.graph_compile"
-_aot = partial(_declare, loses="graphs of AOTAutograd: failures of backward graphs, and the level of ATen")
+_aot = partial(_declare, loses="graphs of AOTAutograd: failures of backward graphs")
 AOT_AUTOGRAD = _aot("torch._functorch.aot_autograd:aot_module_simplified")
 # The second names are those of torch 2.8.
 COMPILE_TRAINING = _aot(f"{_STAGES}:aot_stage2_autograd", "torch._functorch.aot_autograd:aot_dispatch_autograd")
