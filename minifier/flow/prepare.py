@@ -31,7 +31,7 @@ from minifier.process.interpreters import Interpreters, may_do_more
 from minifier.process.interrupts import interrupted_afterwards
 from minifier.process.machine import collapse
 from minifier.process.progress import Phase, PhaseClock, Progress, Ui
-from minifier.process.temporary import TemporaryFolder, temporary_folder
+from minifier.process.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from minifier.flow.attempt import Run
@@ -57,9 +57,9 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
         cluster = ending.enter_context(_connected(settings))
         if not gc.get_freeze_count():
             ending.callback(gc.unfreeze)
-        with interrupted_afterwards():
+        with interrupted_afterwards(), temporary.usual_folder():  # torch looks for inductor's cache as it is imported
             import_torch()
-        _find_inductors_folders(temporary)
+            _find_inductors_folders()
         for sentence in doubts():
             ui.say(sentence)
         from minifier.flow.attempt import Run
@@ -67,12 +67,11 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
         yield Run(settings, clock, cluster, interpreters, temporary, ending)
 
 
-def _find_inductors_folders(temporary: TemporaryFolder) -> None:
+def _find_inductors_folders() -> None:
     """Find inductor's folders while `tempfile` names the user's temporary folder; the answers are cached."""
     from minifier.torch_side.torch_private.inductor import inductor_cache, inductor_folder
 
-    with temporary.usual_folder():
-        inductor_folder(), inductor_cache()
+    inductor_folder(), inductor_cache()
 
 
 def import_torch() -> None:

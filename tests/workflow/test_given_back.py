@@ -37,6 +37,29 @@ def test_the_garbage_collector_is_as_before(frozen, forked, tmp_path):
     forked(work)
 
 
+CACHES = """
+import os
+from minifier.data.settings import Settings
+from minifier.flow.prepare import prepared
+from minifier.process.interpreters import Interpreters
+from minifier.process.progress import SILENT
+
+with prepared(Settings(verify=1), SILENT, Interpreters()):
+    from minifier.torch_side.torch_private.inductor import inductor_cache, inductor_folder
+    print(inductor_cache(), inductor_folder(), os.environ.get("TORCHINDUCTOR_CACHE_DIR"), sep="\\n")
+"""
+
+
+@pytest.mark.usefixtures("processes")
+def test_inductors_cache_is_the_users_and_not_that_of_the_run(tmp_path):
+    """Torch notes the folder in the environment when it is imported, in a temporary folder of the run."""
+    environment = {name: value for name, value in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}
+    command = [sys.executable, "-c", CACHES]
+    done = subprocess.run(command, env={**environment, "TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE, check=True)
+    cache, folder, noted = done.stdout.decode().split()
+    assert cache == folder and folder.startswith(f"{tmp_path}/torchinductor_") and noted in (folder, "None")
+
+
 DAEMON = """
 import subprocess, sys
 print(subprocess.Popen(["sleep", "100"], start_new_session=True).pid, file=open(sys.argv[1], "w"))
