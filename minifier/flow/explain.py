@@ -30,7 +30,6 @@ from minifier.repro.report.write_reports import read_finished, write_reports
 
 _MIN_SECONDS = 20.0  # for an explanation, however short the reduction was
 _MAX_SHARE = 0.5  # of the reduction's seconds, for an explanation
-_MAX_WORKAROUNDS = 2  # that are verified: each takes a fresh interpreter
 _MAX_CLASSES = 2  # that are excluded from compilation, one after the other: each takes a run of the script
 
 
@@ -110,14 +109,12 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
     tried += [Change("", setting_statement(each), with_setting(case, each)) for each in explanation.avoiding]
     with contextlib.suppress(KeyboardInterrupt):
         for change in tried:
-            is_enough = len(summary.workarounds) == _MAX_WORKAROUNDS or not run.settings.seconds_left
-            if run.interrupted.is_set() or is_enough:
+            if run.interrupted.is_set() or not run.settings.seconds_left:
                 break
-            if not _passes(attempt, change.case, result.repro):
-                continue
-            if change.source and not summary.workarounds:
-                summary = _with_source_at_fault(summary, change)
-            summary = replace(summary, workarounds=(*summary.workarounds, change.line))
+            if _passes(attempt, change.case, result.repro):  # it takes a fresh interpreter, so one change is enough
+                summary = _with_source_at_fault(summary, change) if change.source else summary
+                summary = replace(summary, workarounds=(change.line,))
+                break
         if not summary.workarounds and not run.interrupted.is_set():
             summary = replace(summary, uncompiled=_uncompiled(attempt, seconds) or known.uncompiled)
     return summary if summary.workarounds else replace(summary, workarounds=known.workarounds)
