@@ -145,7 +145,8 @@ def minify_case(source: Path, run: Run, out: Path | None = None) -> Outcome:
     if is_unfinished(source):
         take_up(source.absolute(), run.settings, run.ui)
     if (script := script_there(source)) is not None:
-        return minify_source(run_observed(as_script(script.program), run), RunFolder(source.absolute()), run)
+        place = RunFolder(source.absolute()) if out is None else choose_folder(out, script.program.name)
+        return minify_source(run_observed(as_script(script.program), run), place, run)
     case_dir = case_folder(source)
     case = load(case_dir)
     goes_on = case_dir != source and out is None

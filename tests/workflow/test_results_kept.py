@@ -138,3 +138,13 @@ def test_a_folder_that_a_process_works_on_is_refused_to_others(tmp_path, monkeyp
     for _ in range(2):
         minify_case(folder.path, Run(Settings()))
     assert len(tried) == 2
+
+
+@pytest.mark.parametrize("out", [None, "there"])
+def test_an_interrupted_reduction_of_a_script_goes_on_where_it_is_told(tmp_path, monkeypatch, out):
+    folders = []
+    monkeypatch.setattr(module, "script_there", lambda _: Asked(Program("failing.py")))
+    monkeypatch.setattr(module, "run_observed", lambda program, run: None)
+    monkeypatch.setattr(module, "minify_source", lambda found, folder, run: folders.append(folder.path))
+    minify_case(tmp_path, Run(Settings()), out and tmp_path / out)
+    assert folders == [tmp_path / (out or "")]
