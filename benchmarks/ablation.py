@@ -24,6 +24,8 @@ import click
 import scale
 from programs import ROOT, Program, programs
 
+_UNNAMED = ("ops", "data", "definitions")  # passes whose probes are not named in the journal
+_ALL = "all at once"  # the phase of the reduction that takes several passes in a probe
 PAGE = ROOT / "notes" / "rules.md"
 Losses = Iterator[tuple[str, list[str]]]
 """Yields a rule, and what gets worse without it."""
@@ -56,7 +58,7 @@ def of_secrets(only: re.Pattern[str]) -> Losses:
 
 
 def of_passes(only: re.Pattern[str]) -> Losses:
-    """Leave out a pass over the quick programs of the corpus that are reduced at its level.
+    """Leave out a pass over the quick programs of the corpus that are reduced at its level, and that take it.
 
     The losses are those that `scale.py --diff` tells, and any op, statement or line more.
     """
@@ -67,7 +69,8 @@ def of_passes(only: re.Pattern[str]) -> Losses:
         for name, _ in module.TABLE:
             losses = []
             for program, row in whole.values():
-                if row["level"] == level and (told := _worse(row, _run(program, "--skip-pass", name))):
+                takes = (row["level"] == level and name in _UNNAMED) or {name, _ALL} & {*row["passes"]}
+                if takes and (told := _worse(row, _run(program, "--skip-pass", name))):
                     losses.append(f"{program.name} ({told})")
             yield f"{name} ({level})", losses
 

@@ -59,11 +59,19 @@ def run(program: Program, folder: Path, tool: Sequence[str] = ("-m", "minifier")
         "times": round(seconds / alone, 2),
         "phases": result.get("seconds", {}).get("phases"),
         "fallbacks": taken[1] if taken is not None else "",
+        "passes": _passes(folder / "out" / "journal.jsonl"),
         "part": explained.get("part"),
         "needs": result.get("needs"),
         "missed": program.missed(code, printed, folder / "out"),
         "repro": text,
     }
+
+
+def _passes(journal: Path) -> list[str]:
+    """Return the passes and phases of which a candidate showed the failure."""
+    lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+    entries = (json.loads(line) for line in lines)
+    return sorted({entry.get("pass", entry["phase"]) for entry in entries if entry.get("verdict") == "SAME"})
 
 
 def _timed(command: Sequence[str], folder: Path) -> tuple[float, int, str]:
