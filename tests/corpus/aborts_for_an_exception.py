@@ -3,7 +3,7 @@ r"""The process ends where eager raises, like at an assertion in a parallel loop
 reach: exit 0, 1 op
 shows: \[.*SIGABRT
 says: SIGABRT
-layer: test
+layer: soak
 """
 
 import os

@@ -3,7 +3,7 @@ r"""The backend reads the program's arguments, and names them in its error.
 reach: exit 0, 1 op
 run: -- --level hard
 says: --level: given to .*no lowering with \['--level', 'hard'\](?!.*does not show the failure)
-layer: test
+layer: soak
 """
 
 import sys

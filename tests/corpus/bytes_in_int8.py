@@ -3,7 +3,7 @@ r"""Bytes are computed in int8, wrong in dtype and in values, beside an op that 
 reach: exit 0, 1 op
 shows: bitwise_xor\(
 hides: hardtanh\(
-layer: test
+layer: soak
 """
 
 import functools

@@ -2,7 +2,7 @@ r"""The compiled code changes inputs without version counters, those of inferenc
 
 reach: exit 0, 1 op
 shows: RuntimeError: too large
-layer: test
+layer: soak
 """
 
 import torch

@@ -3,7 +3,7 @@ r"""Wrong numbers under AOTAutograd: the pseudo-inverse of complex matrices is f
 reach: exit 0, 1 op
 shows: pinv\(.*assert_close
 hides: einsum|linear
-layer: test
+layer: soak
 """
 
 import torch

@@ -2,7 +2,7 @@ r"""A configuration holds an object of the script, which the backend calls.
 
 reach: exit 0, 1 op
 shows: class Refuse:.*\ntorch\._inductor\.config\.post_grad_custom_post_pass = HELD\n.*def fn\(
-layer: test
+layer: soak
 """
 
 import torch

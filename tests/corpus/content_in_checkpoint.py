@@ -3,7 +3,7 @@ r"""A backend refuses a tanh inside of a checkpoint.
 reach: exit 0, 1 op
 shows: return torch\.tanh\(x\)
 hides: checkpoint
-layer: test
+layer: soak
 """
 
 import torch

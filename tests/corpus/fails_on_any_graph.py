@@ -3,7 +3,7 @@ r"""The backend fails on any graph, for want of a device.
 reach: exit 0, 1 op
 shows: fails on any graph
 says: the backend fails on any graph
-layer: test
+layer: soak
 """
 
 import torch

@@ -4,7 +4,7 @@ reach: exit 0, 1 op
 shows: gelu\(
 says: at fault  the decomposition of aten\.gelu\.default
 run: --explain
-layer: test
+layer: soak
 """
 
 import torch

@@ -3,7 +3,7 @@ r"""The compiler of the backward graph ends the process without a word.
 reach: exit 0, 1 op
 shows: return torch\.tanh\(x\).*\.backward\(
 says: exit status 7
-layer: test
+layer: soak
 """
 
 from layered import step

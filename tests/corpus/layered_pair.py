@@ -2,7 +2,7 @@
 
 reach: exit 0, 2 ops
 shows: tanh.*softmax.*PartitionError
-layer: test
+layer: soak
 """
 
 from layered import step

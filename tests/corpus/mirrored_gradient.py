@@ -2,7 +2,7 @@ r"""A backend without AOTAutograd mirrors a gradient: it is right for gradients 
 
 reach: exit 0, 1 op
 shows: return torch\.tanh\(x\).*torch\.autograd\.grad\(
-layer: test
+layer: soak
 """
 
 import torch

@@ -3,7 +3,7 @@ r"""Without gradients, and whether autocast is on or off, the backend refuses an
 reach: exit 0, 1 op
 shows: with torch\.no_grad\(\):.*"oddlib_no_grad"
 hides: autocast|default_backend
-layer: test
+layer: soak
 """
 
 import oddlib

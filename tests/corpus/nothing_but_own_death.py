@@ -2,7 +2,7 @@ r"""The program is killed by itself.
 
 reach: exit 1
 says: signal 9
-layer: test
+layer: soak
 """
 
 import os

@@ -3,7 +3,7 @@ r"""The backend fails with one of two options; called by an exit handler, for th
 reach: exit 0, 1 op
 shows: torch\.tanh\(x\).*"fusion": "aggressive"
 hides: depth|dynamic|no_grad
-layer: test
+layer: soak
 """
 
 import atexit

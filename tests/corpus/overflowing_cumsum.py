@@ -3,7 +3,7 @@ r"""The compiled code fails while it runs, where a cumsum has a value above 1.5;
 reach: exit 0, 1 op
 shows: from planted import refuse_values.*cumsum\(.*functools\.partial\(refuse_values.*OverflowError
 says: OverflowError (in|while) \w+ing|OverflowError running
-layer: test
+layer: soak
 """
 
 import functools

@@ -2,7 +2,7 @@
 
 reach: exit 1
 says: by itself
-layer: test
+layer: soak
 """
 
 import torch

@@ -3,7 +3,7 @@ r"""The backend raises SystemExit for an op; the program then ends its process b
 reach: exit 0, 1 op
 shows: torch\.tanh\(x\)
 says: SystemExit|exit
-layer: test
+layer: soak
 """
 
 import os

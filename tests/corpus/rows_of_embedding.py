@@ -2,7 +2,7 @@ r"""Wrong numbers: all rows of an embedding but the first, so that indices of ze
 
 reach: exit 0, 1 op
 shows: embedding\(
-layer: test
+layer: soak
 """
 
 import torch

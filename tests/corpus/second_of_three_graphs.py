@@ -3,7 +3,7 @@ r"""The second of three graphs, between graph breaks, cannot be compiled, by a b
 reach: exit 0, 1 op
 shows: torch\.tanh\(x\).*aot_autograd\(fw_compiler=refusing\)
 says: graph 2
-layer: test
+layer: soak
 """
 
 import torch

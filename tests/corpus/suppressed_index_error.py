@@ -3,7 +3,7 @@ r"""Dynamo lets an IndexError of the backend through as it is, and the program s
 reach: exit 0, 1 op
 shows: torch\.tanh\(x\).*IndexError
 hides: suppress_errors
-layer: test
+layer: soak
 """
 
 import torch

@@ -2,7 +2,7 @@ r"""The backend refuses a matmul of a transposed operand, while another exceptio
 
 reach: exit 0, 1 op
 shows: (\.t\(\)|as_strided|\.mT|\.T\b|transpose).*matmul|matmul.*(\.t\(\)|as_strided)
-layer: test
+layer: soak
 """
 
 import torch

@@ -3,7 +3,7 @@ r"""The backend has two errors of nearly the same text; the whole graph shows th
 reach: exit 0, 2 ops
 shows: layer_norm\(.*torch\.tanh\(.*fusion\.cc:120
 says: fusion\.cc:188
-layer: test
+layer: soak
 """
 
 import torch

@@ -3,7 +3,7 @@ r"""Fails with dynamic shapes alone, "Cannot call numel() on tensor with symboli
 reach: exit 0, 1 op
 shows: cov\(\w+, aweights=\w+\).*dynamic=True|dynamic=True.*cov\(
 hides: linalg|linear
-layer: test
+layer: soak
 """
 
 import torch

@@ -2,7 +2,7 @@ r"""The backend refuses an op only if Dynamo's own function is on the stack.
 
 reach: exit 0, 1 op
 shows: torch\.tanh\(x\).*no lowering
-layer: test
+layer: soak
 """
 
 import traceback

@@ -3,7 +3,7 @@ r"""The backend prints and starts a thread when it is imported, and a process th
 reach: exit 0, 1 op
 shows: torch\.tanh\(x\)
 says: \A(?!.*each probe now imports it).*banner
-layer: test
+layer: soak
 """
 
 import busy

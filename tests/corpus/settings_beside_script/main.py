@@ -2,7 +2,7 @@ r"""A backend reads its settings in the current folder whenever it compiles: the
 
 reach: exit 0, 1 op
 shows: Reads acme\.json
-layer: test
+layer: soak
 """
 
 import acme

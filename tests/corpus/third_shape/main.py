@@ -3,7 +3,7 @@ r"""The backend has no room for the third shape that it compiles.
 reach: exit 0, 1 op
 shows: (compiled\(.*){3}no room for another entry
 hides: (compiled\(.*){5}
-layer: test
+layer: soak
 """
 
 import cache
