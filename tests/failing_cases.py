@@ -148,13 +148,6 @@ def _second_number() -> Case:
     return Case(nodes, inputs, backend("oddlib_overwrites"), failure, symbolic=Symbolic.AUTOMATIC)
 
 
-REFUSED = raised(
-    Stage.BACKWARD_COMPILE,
-    "oddlib.backends.LoweringError",
-    "no lowering for aten.tanh",
-    "oddlib.backends",
-    "refusing",
-)
 VIEW = Case(
     graph(placeholder("x"), method("view", "view", Ref("x"), -1, value=meta(6)), output("view")),
     (TensorInput("x", meta(2, 3), Drawn("randn")),),

@@ -232,13 +232,14 @@ def recapture_inputs(
     patience = max(_MIN_HANG_SECONDS, 2 * found.captured.slowest) if hangs else None
     keep = Keep(failing.number, failing.call, patience, failing.forward)
     second = capture(found.program, place, replace(found.terms, keep=keep), ui)
-    case_folder = place / str(failing.number)
+    case_folder, lost = place / str(failing.number), ""
     for other in second.failing:
         if (other.number, other.call) != (failing.number, failing.call):
             continue
         if other.unsaved:
             return replace(failing, unsaved=other.unsaved), folder
         if other.inputs_lost:  # they could not be saved before the call
+            lost = f"the second run could not keep the inputs: {other.inputs_lost}"
             break
         if hangs and other.failure.fingerprint.kind is Kind.TIMEOUT:
             case = load(case_folder)  # the second run's waiting time means nothing
@@ -254,24 +255,27 @@ def recapture_inputs(
             return other, case_folder
     if second.end.interrupted:
         raise KeyboardInterrupt
-    return _not_reproduced(failing, second, folder, ui)
+    return _going_on(failing, lost or _did_not_fail(failing, second), folder, ui)
 
 
 def _is_death(failing: FailingGraph) -> bool:
     return failing.failure.fingerprint.kind in (Kind.SIGNAL, Kind.EXIT)
 
 
-def _not_reproduced(failing: FailingGraph, second: Captured, folder: Path, ui: Ui) -> tuple[FailingGraph, Path]:
-    """Continue with the first run's failure and Case, if possible, and say so."""
+def _did_not_fail(failing: FailingGraph, second: Captured) -> str:
     other_failures = "; ".join(f"graph {f.number}: {f.sentence}" for f in second.failing)
-    what = f"the second run did not fail in call {failing.call} of graph {failing.number} as the first did: " + (
-        f"it showed {other_failures}" if other_failures else "no backend call failed in it"
-    )
+    what = f"it showed {other_failures}" if other_failures else "no backend call failed in it"
+    where = f"the second run did not fail in call {failing.call} of graph {failing.number} as the first did"
+    return f"{where}: {what}. The failure may depend on chance"
+
+
+def _going_on(failing: FailingGraph, what: str, folder: Path, ui: Ui) -> tuple[FailingGraph, Path]:
+    """Continue with the first run's failure and Case, if possible, and say so."""
     case = load(folder) if not failing.unsaved else None
     if case is None or case.failure.fingerprint != failing.failure.fingerprint:
-        return replace(failing, unsaved=failing.unsaved or f"{what}. The failure may depend on chance"), folder
+        return replace(failing, unsaved=failing.unsaved or what), folder
     known = "by their shapes alone" if case.tensors is None else "as the call left them"
-    ui.say(f"{what}. The failure may depend on chance; going on with its inputs {known}")
+    ui.say(f"{what}; going on with its inputs {known}")
     return failing, folder
 
 

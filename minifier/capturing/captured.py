@@ -24,7 +24,7 @@ class FailingGraph:
     unsaved: why the Case could not be saved; else empty.
     inputs_lost: why the Case lacks the call's original inputs, so that the script must run again; else empty.
     call: counts the compiled function's calls from 1; 0 while compiling.
-    forward: for a backward graph, the number of its forward graph.
+    forward: for a backward pass, the number of its graph.
     """
 
     number: int

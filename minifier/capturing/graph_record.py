@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,18 +27,25 @@ from minifier.data.case import (
     BackendReference,
     BackendSource,
     Case,
+    Drawn,
     Graph,
     Input,
+    Scalar,
+    ScalarInput,
     Script,
     State,
+    Stored,
+    TensorInput,
+    TensorMeta,
 )
 from minifier.data.case.calls import as_called, called
-from minifier.data.case.expressions import reads_float
-from minifier.data.case.inputs import source_names
+from minifier.data.case.expressions import floats_read, reads_float
+from minifier.data.case.inputs import Source, source_names
 from minifier.data.case.literals import SCRIPT, imports_of_config, packages_imported
 from minifier.data.case.serial import pack
-from minifier.data.case.store import TENSORS, load, save
+from minifier.data.case.store import CASE, TENSORS, load, save
 from minifier.data.case.switches import is_secret
+from minifier.data.case.values import is_float
 from minifier.data.failure import Difference, Failure, Fingerprint, Kind, Stage
 from minifier.data.failure.evidence import failure_of_differences
 from minifier.data.failure.fingerprint import NO_NODES, failure_of, of_line
@@ -45,25 +55,16 @@ from minifier.errors import CannotSave
 from minifier.process.logs import CallWatch
 from minifier.process.machine import spare_memory
 from minifier.torch_side.compare.results import not_in_eager
+from minifier.torch_side.fx.arguments import tensor_meta
 from minifier.torch_side.fx.graphs import build_graph, read_graph
 from minifier.torch_side.fx.inputs import make_inputs
 from minifier.torch_side.fx.script_objects import line_of_script
-from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
+from minifier.torch_side.fx.tensors import StoredTensors, TensorFile, storage_elements
 from minifier.torch_side.torch_private.dynamo import backend_error
-from minifier.torch_side.torch_private.graphs import is_fake
+from minifier.torch_side.torch_private.graphs import as_hint, expression_of, is_fake
 
 if TYPE_CHECKING:
     from minifier.capturing.observer import Observer
-import math
-import re
-from types import FrameType
-
-from minifier.data.case import Drawn, Scalar, ScalarInput, Stored, TensorInput, TensorMeta
-from minifier.data.case.expressions import floats_read
-from minifier.data.case.inputs import Source
-from minifier.torch_side.fx.arguments import tensor_meta
-from minifier.torch_side.fx.tensors import storage_elements
-from minifier.torch_side.torch_private.graphs import as_hint, expression_of
 
 _MAX_FRAMES = 4  # innermost frames whose locals are searched
 
@@ -117,15 +118,17 @@ class Record:
         self._worst = WorstResult(self.folder)
         self.kept_results = KeptResults()
         self._kept_call = 0  # the call whose inputs were saved before it began; 0 if none
+        self._not_kept = ""  # why the inputs of a backward pass were not saved, though they were to be
 
     def of_backward(self, number: int) -> Record:
         """Return the record of this graph's backward pass: its failures are those of the graph's Case with one."""
         record = copy.copy(self)
         record.forward, record.place = self, 0
         record._begin(number)
-        if record.graph is not None and not record.unsaved:
+        if (self.observer.folder / str(self.number) / CASE).exists():
+            record.unsaved = ""  # inputs that could not be kept do not matter here
             with _guard(record):
-                record._save(record._inputs_by_shape(), _PENDING, tensors=None)
+                record._save_by_shape(_PENDING, 0)
         return record
 
     def _inputs_by_shape(self) -> tuple[Input, ...]:
@@ -184,13 +187,14 @@ class Record:
             self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved)
 
     def _keep_of_forward(self, forward: Record, call: int) -> None:
-        if forward.has_kept(call) and not self.unsaved:
+        """Save the Case with the inputs of the graph's call, if that is the one the backward pass is of."""
+        self._not_kept = "which call of its graph the backward pass is of is not known"
+        if forward.has_kept(call) and forward.runs == call and not self.unsaved:
             with _guard(self):
                 save(replace(load(forward.folder), backward=True), self.folder)
-                self._kept_call = call
+                self._kept_call, self._not_kept, self.has_failed = call, "", False
         if not self.observer.terms.keep_all:
-            unsaved = "" if self.has_kept(call) else "the inputs of its graph were not saved"
-            self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved or unsaved)
+            self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved or self._not_kept)
 
     def failed(
         self, stage: Stage, error: BaseException, values: Sequence[Any], call: int = 0, changed: bool = False
@@ -294,6 +298,7 @@ class Record:
     def _note(self, failure: Failure, values: Sequence[Any], call: int, changed: bool, instead: bool = False) -> None:
         is_kept, is_of_backward = self.has_kept(call), self.forward is not None
         lost = "the failing call had changed its inputs" if changed and not (is_kept or is_of_backward) else ""
+        lost = lost or self._not_kept
         if self.graph is not None and not self.unsaved and not self.has_failed:
             with _guard(self):
                 if is_kept:
@@ -331,7 +336,7 @@ class Record:
             self._save(inputs, failure, tensors.write(self.folder / TENSORS), call)
             return ""
         except torch.AcceleratorError:
-            self._save_by_shape(failure, call)
+            self._save(self._inputs_by_shape(), failure, None, call)
             return "the failing call had ended the use of the inputs' device" if call else ""
 
     def _save_by_shape(self, failure: Failure, call: int) -> None:
@@ -364,7 +369,7 @@ def inputs_by_shape(graph: Graph, floats: str = "zeros") -> tuple[Input, ...]:
 
 def _input_by_shape(name: str, value: Any, floats: str) -> Input:
     if isinstance(value, TensorMeta):
-        return TensorInput(name, value, Drawn(floats if value.dtype.startswith(("float", "bfloat")) else "zeros"))
+        return TensorInput(name, value, Drawn(floats if is_float(value.dtype) else "zeros"))
     return ScalarInput(name, value.value, value.symbol) if isinstance(value, Scalar) else ScalarInput(name, None)
 
 

@@ -80,7 +80,8 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
     if not failing and not repeated and (of_torch := _failure_of_torch(folder, events, compiling, kept)) is not None:
         failing.append(of_torch)
     for graph in failing:
-        complete(folder / str(graph.number), seconds - watch.seconds, status.slowest, len(compiling))
+        if not graph.unsaved:
+            complete(folder / str(graph.number), seconds - watch.seconds, status.slowest, len(compiling))
     compared = [event for event in events if event["event"] == "compared"]
     return Captured(
         end=end,
@@ -206,8 +207,7 @@ def _died(
     case_folder = folder / str(call.number)
     unsaved = "the graph could not be saved"
     reference = None
-    if (case_folder / CASE).exists():
-        case = load(case_folder)
+    if (case := _loaded(case_folder)) is not None:
         reference, unsaved = case.backend, ""
         if has_case:
             save(called(replace(case, failure=failure), max(1, call.call)), case_folder)

@@ -142,7 +142,6 @@ RUNS_COMPILED = _frame("torch._functorch._aot_autograd.utils", "call_func_at_run
 RUNS_ENGINE = _frame("torch.autograd.graph", "_engine_run_backward")
 COMPILES_FRAME = _frame("torch._dynamo.convert_frame", "_compile")
 COMPILES_GRAPH = _frame("torch._dynamo.output_graph", "_call_user_compiler")
-BACKWARD_ARGUMENTS = _text("torch._functorch._aot_autograd.runtime_wrappers", "all_args")  # a local of RUNS_BACKWARD
 
 # Higher-order ops.
 HIGHER_ORDER = "torch.ops.higher_order."  # prefix of their paths

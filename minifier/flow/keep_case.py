@@ -146,7 +146,11 @@ def _recaptured(call: FailingCall, run: Run) -> FailingCall:
 
 
 def may_have_lost_inputs(attempt: Attempt) -> bool:
-    """Whether the call may have changed inputs unseen: torch counts no change by `.data` or under inference mode."""
+    """Whether the call's inputs may be others than the Case's.
+
+    It may have changed them unseen: torch counts no change by `.data` or under inference mode. Those of a backward pass
+    are known by their shapes alone.
+    """
     call = attempt.call
     return (
         attempt.reduced is None
@@ -167,7 +171,7 @@ def with_inputs_recorded(attempt: Attempt) -> Attempt:
     assert attempt.call is not None and attempt.asked is not None, "only a script can be run again"
     call = _recaptured(attempt.call, attempt.run)
     ahead, after = call.folder / TENSORS, attempt.call.folder / TENSORS
-    if ahead == after or not (ahead.exists() and after.exists()) or filecmp.cmp(ahead, after, shallow=False):
+    if not ahead.exists() or (after.exists() and filecmp.cmp(ahead, after, shallow=False)):
         return attempt
     attempt.folder.clear(keep=True)
     case = keep_call(call, attempt.folder, attempt.asked, attempt.run)

@@ -319,7 +319,7 @@ def _varies(attempt: Attempt) -> bool:
 
 
 def _record_inputs(attempt: Attempt) -> Attempt:
-    attempt.run.ui.say("no failure, but the call may have changed its inputs: running the script again to keep them")
+    attempt.run.ui.say("no failure, but the call may have had other inputs: running the script again to keep them")
     again = with_inputs_recorded(attempt)
     if again.error is not None:
         return again
@@ -469,7 +469,7 @@ STARTS = (
     ),
     Start(
         RECORDED,
-        "compiled code failed that may have changed its inputs unseen: the script runs again",
+        "compiled code failed that may have changed its inputs unseen, or in a backward pass: the script runs again",
         lambda attempt: attempt.is_probed and may_have_lost_inputs(attempt),
         _record_inputs,
     ),

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from minifier import search
-from minifier.data.case import BackendReference, Case, Node, Scalar, TensorMeta
+from minifier.data.case import BackendReference, Case, Node, Scalar, Stored, TensorInput, TensorMeta
 from minifier.data.case.calls import without_other_inputs
 from minifier.data.case.ops import atoms, with_ops
 from minifier.data.case.symbolic_sizes import is_unbacked_value, specialised
@@ -164,6 +164,11 @@ def _record_values(runner: ProbeRunner, case: Case) -> tuple[Case, str]:
             "the graph could not be run without the backend to record its values"
             + (f":\n{runner.faults[-1]}" if runner.faults else " (the process died)")
         )
+    sources = [item.source for item in case.inputs if isinstance(item, TensorInput)]
+    has_drawn_inputs = case.backward and not any(isinstance(source, Stored) for source in sources)
+    if result["status"] != "pass" and has_drawn_inputs:  # the inputs of a backward pass are not known
+        raised, _, _ = result["links"][-1]["message"].partition("\n")
+        raise NoRepro(f"eager fails on inputs that were drawn: {raised}")
     only_eager_raises = case.failure.fingerprint.message == Aspect.NO_EXCEPTION.value
     if result["status"] != "pass" and case.failure.fingerprint.kind in (Kind.SIGNAL, Kind.EXIT):
         case = replace(case, failure=_where_eager_raises(case.failure, result["links"][-1]))

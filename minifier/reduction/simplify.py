@@ -11,6 +11,7 @@ from typing import Any
 from minifier.data.case import Case, Drawn, Recorded, Stored, TensorInput
 from minifier.data.case.store import edited
 from minifier.data.case.symbolic_sizes import goes_through_dynamo
+from minifier.data.case.values import is_float
 from minifier.data.failure import Failure, Kind, Stage, Verdict
 from minifier.reduction.flakiness import certain_again, last_shown, misjudged
 from minifier.reduction.journal import Known
@@ -449,7 +450,7 @@ def with_cut_values(runner: ProbeRunner, whole: Case, case: Case) -> Case:
     """Give cut inputs the values that the whole graph computes, unless they are floats.
     Only compile-time failures need this: their search uses shapes alone."""
     tensors = [i for i in case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, (Stored, Recorded))]
-    unknown = [i for i in tensors if not i.meta.dtype.startswith(("float", "bfloat"))]
+    unknown = [i for i in tensors if not is_float(i.meta.dtype)]
     if not unknown or not whole.ignores_values:
         return case
     folder = runner.scratch / "cut"

@@ -50,7 +50,6 @@ WARNS = "import logging\nlogging.getLogger('acme').warning('{}')"
         (WARNS.format("12 nodes: eager"), FALLBACK, {"match_log": "nodes: eager"}, STILL_THERE),
         ("raise ValueError('no lowering')", AT_RUN, {}, STILL_THERE),
         ("raise ValueError('no lowering')", RAISED, {"template": "call_backend"}, STILL_THERE),
-        ("raise ValueError('no lowering')", RAISED, {"template": "call_compiler"}, STILL_THERE),
         ("raise ValueError('no lowering')", RAISED, {"template": "compile_function"}, SOMETHING_ELSE),
         ("raise KeyError('no lowering of erf')", AT_RUN, {}, SOMETHING_ELSE),
         ("raise KeyError('no lowering of erf')", AT_RUN, {"match": "lowering of \\w+"}, STILL_THERE),

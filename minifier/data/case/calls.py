@@ -10,7 +10,16 @@ from minifier.data.case.case import Call, Case, Ones
 from minifier.data.case.expressions import floats_in_tensors, is_plain, is_unbacked, value_of
 from minifier.data.case.graph import Graph, Node, Ref, map_refs
 from minifier.data.case.inputs import Drawn, Input, ScalarInput, Stored, TensorInput, with_ones
-from minifier.data.case.values import Scalar, Sequence_, TensorMeta, Value, contiguous_stride, is_permuted, restride
+from minifier.data.case.values import (
+    Scalar,
+    Sequence_,
+    TensorMeta,
+    Value,
+    contiguous_stride,
+    is_float,
+    is_permuted,
+    restride,
+)
 from minifier.errors import NoRepro
 
 
@@ -191,7 +200,7 @@ def _drawn(item: TensorInput) -> Drawn:
     """Return how to draw values for another shape: as before, unless the values are listed, stored or recorded."""
     if isinstance(item.source, Drawn) and item.source.how != "list":
         return item.source
-    return Drawn("randn" if item.meta.dtype.startswith(("float", "bfloat", "complex")) else "zeros")
+    return Drawn("randn" if is_float(item.meta.dtype) else "zeros")
 
 
 def as_function(case: Case) -> Case:

@@ -191,7 +191,7 @@ class Case:
 
     tensors: the file of stored values.
     before: the calls before the failing call without which it passes, in their order.
-    backward: whether a backward pass follows, with seeded random tangents (Dynamo's graphs only).
+    backward: whether a backward pass follows, with seeded random tangents.
     rate: the share of runs that fail; 1.0 unless the failure is flaky.
     symbolic: why sizes or floats are symbolic; None if none is, or if the failure does not need it.
     symbols: Dynamo's facts about each symbol that the inputs name.

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from minifier.data import fields
 from minifier.data.case.graph import Graph
-from minifier.data.case.values import MAX_BYTES, TensorMeta, contiguous_stride
+from minifier.data.case.values import MAX_BYTES, TensorMeta, contiguous_stride, is_float
 from minifier.data.fields import Defect, item_bytes, one_of, shown
 
 How = Annotated[str, one_of(("randn", "rand", "randint", "bools", "ones", "zeros", "full", "list", "no memory"))]
@@ -128,7 +128,7 @@ class TensorInput:
 
 def with_ones(item: TensorInput) -> TensorInput:
     """Return the input in memory of its own, with ones; with zeros if its dtype is an integer's or bool."""
-    how = "ones" if item.meta.dtype.startswith(("float", "bfloat", "complex")) else "zeros"
+    how = "ones" if is_float(item.meta.dtype) else "zeros"
     return replace(item, meta=replace(item.meta, storage=None, offset=0), source=Drawn(how))
 
 

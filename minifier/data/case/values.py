@@ -71,6 +71,11 @@ class TensorMeta:
         return self.stride == contiguous_stride(self.shape) or not self.elements
 
 
+def is_float(dtype: str) -> bool:
+    """Tell whether the dtype has real or complex floats: what can have a gradient."""
+    return dtype.startswith(("float", "bfloat", "complex"))
+
+
 def is_permuted(shape: Sequence[int], stride: Sequence[int]) -> bool:
     """Tell whether the elements fill memory without gaps or overlaps, but with other strides than a new tensor's."""
     natural = sorted((step, size) for size, step in zip(shape, stride, strict=True) if size > 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from minifier.data.case import Case, Drawn, Stored, TensorInput, TensorMeta
 from minifier.data.case.graph import with_leaves
 from minifier.data.case.inputs import drawn_storages
-from minifier.data.case.values import Constant, contiguous_stride
+from minifier.data.case.values import Constant, contiguous_stride, is_float
 from minifier.reduction.passes.edits import Edit, Pass, Row, converted, row, with_tensors, without_gaps
 from minifier.reduction.passes.sizes import smaller
 
@@ -29,13 +29,9 @@ class Facts:
 Ladder = Callable[[TensorInput, Facts | None], Drawn | None]
 
 
-def _is_float(dtype: str) -> bool:
-    return dtype.startswith(("float", "bfloat", "complex"))
-
-
 def is_integer(dtype: str) -> bool:
     """Return whether the dtype has integers only; a boolean is none."""
-    return dtype != "bool" and not _is_float(dtype)
+    return dtype != "bool" and not is_float(dtype)
 
 
 def plain(item: TensorInput, facts: Facts | None) -> Drawn | None:
@@ -63,7 +59,7 @@ def _everywhere(number: float | int | None) -> Drawn | None:
 
 def random(item: TensorInput, facts: Facts | None) -> Drawn | None:
     """Return normal values for floats, integers within the recorded bounds, or zeros without bounds."""
-    if _is_float(item.meta.dtype):
+    if is_float(item.meta.dtype):
         return Drawn("randn")
     if item.meta.dtype == "bool":
         return Drawn("bools")
@@ -74,7 +70,7 @@ def random(item: TensorInput, facts: Facts | None) -> Drawn | None:
 
 def bounded(item: TensorInput, facts: Facts | None) -> Drawn | None:
     """Return uniform values within the recorded bounds."""
-    if _is_float(item.meta.dtype) and facts and facts.low is not None and facts.high is not None:
+    if is_float(item.meta.dtype) and facts and facts.low is not None and facts.high is not None:
         if facts.low == facts.high:
             named = {0.0: "zeros", 1.0: "ones"}.get(facts.low)
             return Drawn(named) if named else Drawn("full", facts.low)
@@ -294,7 +290,7 @@ def _default_dtype(dtype: str) -> str:
     """Return torch's default dtype of the same kind."""
     if dtype.startswith("complex"):
         return "complex64"
-    if dtype.startswith(("float", "bfloat")):
+    if is_float(dtype):
         return "float32"
     return "int64" if dtype.startswith(("int", "uint")) else dtype
 

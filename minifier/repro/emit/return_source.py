@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minifier.data.case import Case, Ref, TensorInput, TensorMeta
 from minifier.data.case.graph import Graph
+from minifier.data.case.values import is_float
 from minifier.errors import NoRepro
 from minifier.repro.emit.input_source import tangent_source
 from minifier.repro.emit.naming import Names
@@ -22,11 +23,6 @@ def _results(graph: Graph) -> list[tuple[str, TensorMeta | None]]:
     return results
 
 
-def is_floating(meta: TensorMeta) -> bool:
-    """Whether tensors of this dtype, real or complex, can have gradients."""
-    return meta.dtype.startswith(("float", "bfloat", "complex"))
-
-
 def _differentiable(graph: Graph) -> dict[int, tuple[str, TensorMeta]]:
     """Return (node, its tensor's properties) of the results that have a gradient, by their places.
 
@@ -37,7 +33,7 @@ def _differentiable(graph: Graph) -> dict[int, tuple[str, TensorMeta]]:
     found = {
         place: (name, meta)
         for place, (name, meta) in enumerate(results)
-        if meta is not None and (meta.requires_grad if recorded else is_floating(meta))
+        if meta is not None and (meta.requires_grad if recorded else is_float(meta.dtype))
     }
     if not found:
         raise NoRepro("no result of the graph has a gradient")
