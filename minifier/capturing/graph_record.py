@@ -125,7 +125,7 @@ class Record:
         record = copy.copy(self)
         record.forward, record.place = self, 0
         record._begin(number)
-        if (self.observer.folder / str(self.number) / CASE).exists():
+        if (self._worst.home / CASE).exists():
             record.unsaved = ""  # inputs that could not be kept do not matter here
             with _guard(record):
                 record._save_by_shape(_PENDING, 0)

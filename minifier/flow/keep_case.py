@@ -178,12 +178,7 @@ def with_inputs_recorded(attempt: Attempt) -> Attempt:
     return replace(attempt, call=call, case=case, reduced=None, error=None)
 
 
-def keep_case(
-    captured: Path,
-    out: Path,
-    source: str = "",
-    literals: Mapping[str, str] = MappingProxyType({}),
-) -> Case:
+def keep_case(captured: Path, out: Path, source: str = "", literals: Mapping[str, str] = MappingProxyType({})) -> Case:
     """Copy the captured Case to `out`/case; return the copy.
 
     `source` is the script's text, for definitions that no import reaches; `literals` are data that it reads.

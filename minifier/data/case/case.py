@@ -273,7 +273,7 @@ class Case:
         """Return the Case of an earlier call of another graph: that call alone."""
         assert call.graph is not None, "a call of the Case's own graph is no Case of its own"
         sections = {"graph": call.graph, "inputs": call.inputs, "backward": call.backward}
-        return replace(self, **sections, before=(), level=Level.DYNAMO, symbolic=None, symbols=())  # type: ignore[arg-type]
+        return replace(self, **sections, before=(), symbolic=None, symbols=())  # type: ignore[arg-type]
 
     @property
     def folders(self) -> tuple[str, ...]:
