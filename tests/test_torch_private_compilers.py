@@ -11,10 +11,12 @@ import subprocess
 import sys
 import threading
 import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from case_samples import small_case
 from functorch.compile import make_boxed_func
 from torch._dynamo.backends.common import aot_autograd
 from vocabulary import in_child
@@ -24,7 +26,8 @@ from minifier.data.torch_names import INDUCTOR_MODULES, MACHINE_SETTINGS
 from minifier.process.child import Child, supervise
 from minifier.process.descriptors import StackFile, after_stack_file, stack_file
 from minifier.process.interrupts import uninterrupted
-from minifier.torch_side.torch_private import aot, dynamo, inductor, modes
+from minifier.reduction.probe.prepared_case import preload_for_run
+from minifier.torch_side.torch_private import aot, inductor, modes
 
 pytestmark = pytest.mark.timeout(240)
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
@@ -117,6 +120,17 @@ def test_inductor_compiles_in_this_process_and_from_no_cache(forked):
 
 
 @needs_compiler
+def test_inductor_is_made_ready_once_for_all_and_its_settings_stay(forked):
+    def work():
+        case, before = small_case(), torch._inductor.config.compile_threads
+        preload_for_run(replace(case, backend=replace(case.backend, name="inductor")))
+        patterns = importlib.import_module("torch._inductor.fx_passes.joint_graph").lazy_init
+        return torch._inductor.config.compile_threads == before, patterns.cache_info().currsize
+
+    assert forked(work, 100) == (True, 1)
+
+
+@needs_compiler
 def test_what_was_compiled_for_the_user_is_not_compiled_again(forked, tmp_path, soak):
     """The libraries of another cache folder are linked, and found by inductor."""
     users, ours = tmp_path / "users", tmp_path / "ours"
@@ -170,7 +184,6 @@ def test_what_is_imported_for_it_is_there():
         importlib.import_module(name)
     for module, key in MACHINE_SETTINGS:
         assert modes.has_config(module, key)
-    assert dynamo.INDUCTOR in torch._dynamo.list_backends(None)
 
 
 def compile_again_in_a_fork() -> None:
@@ -193,11 +206,6 @@ def test_a_fork_of_a_process_that_has_compiled_starts_threads_of_its_own(tmp_pat
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", "import test_torch_private_compilers as it; it.compile_again_in_a_fork()"]
     subprocess.run(command, cwd=Path(__file__).parent, env=environment, check=True, timeout=200)
-
-
-def test_the_function_that_compiles_a_graph_is_known():
-    compile_fx = importlib.import_module("torch._inductor.compile_fx")
-    assert inductor.inductor_entry() is compile_fx.compile_fx.__code__
 
 
 FRAMES = '  File "compile_fx.py", line 1, in {}\n    ...\n'

@@ -59,19 +59,14 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
             ending.callback(gc.unfreeze)
         with interrupted_afterwards(), temporary.usual_folder():  # torch looks for inductor's cache as it is imported
             import_torch()
-            _find_inductors_folders()
+            from minifier.torch_side.torch_private.inductor import inductor_cache, inductor_folder
+
+            inductor_folder(), inductor_cache()  # the answers are cached
         for sentence in doubts():
             ui.say(sentence)
         from minifier.flow.attempt import Run
 
         yield Run(settings, clock, cluster, interpreters, temporary, ending)
-
-
-def _find_inductors_folders() -> None:
-    """Find inductor's folders while `tempfile` names the user's temporary folder; the answers are cached."""
-    from minifier.torch_side.torch_private.inductor import inductor_cache, inductor_folder
-
-    inductor_folder(), inductor_cache()
 
 
 def import_torch() -> None:
@@ -83,7 +78,8 @@ def import_torch() -> None:
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        _import_all()
+        import_with_torch("minifier.flow.run")
+        _forget_threads_in_forks()
     finally:
         if was_enabled:
             gc.enable()
@@ -149,11 +145,6 @@ def _lacking(what: str) -> str:
         f"torch {torchs_version()} lacks an interface that this tool needs ({what}). The tested releases are "
         f"{shown(OLDEST_TORCH)} to {shown(NEWEST_TORCH)}; `minify doctor` has more."
     )
-
-
-def _import_all() -> None:
-    import_with_torch("minifier.flow.run")
-    _forget_threads_in_forks()
 
 
 @functools.cache

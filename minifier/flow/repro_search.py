@@ -25,7 +25,7 @@ from minifier.repro.emit.forms import Form, Template, Variant, forms_for
 from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.emit.steps import guard_gibibytes, guard_seconds
 from minifier.repro.source.run_source import in_eager
-from minifier.repro.verify import RUNS, Conditions, Verification, verify
+from minifier.repro.verify import Conditions, Verification, verify
 from minifier.search import fewest
 
 _MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
@@ -88,7 +88,7 @@ class ReproSearch:
                 repro.write(self.out)
                 return ReproResult(case, repro, check)
             of_eager = check.control.failure if check.control is not None else None
-            if (shown := of_eager or seen) and shown.fingerprint.kind is Kind.NON_FINITE and not variant.equal_nan:
+            if is_nan := _asks_for_equal_nan(of_eager or seen, variant):
                 forms.insert(0, (template, replace(variant, equal_nan=True)))  # NaN of eager's, in any result
             if of_eager is not None:
                 in_control = in_control or same(case.failure.fingerprint, of_eager.fingerprint)
@@ -99,12 +99,17 @@ class ReproSearch:
                 if text := unlike(case.failure.fingerprint, seen, repro.hides_stage):
                     differences[text] = advice(case.failure.fingerprint, seen)
             attempts.setdefault(what, []).append(str(self._kept(repro)))
-        for text, help_text in differences.items():
-            told = ("a repro does not show the captured failure (-) but another result (+):", text, help_text)
-            self.display.say("\n".join(filter(None, told)))
+            if in_control and not is_nan:  # no form makes it the backend's
+                break
+        self._tell(differences)
         doubtful = last is not None and _may_be_flaky(case, last)
         shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
         return ReproResult(case, None, last, "; ".join([*reasons, *shown_by]), doubtful, in_control)
+
+    def _tell(self, differences: dict[str, str]) -> None:
+        for text, help_text in differences.items():
+            told = ("a repro does not show the captured failure (-) but another result (+):", text, help_text)
+            self.display.say("\n".join(filter(None, told)))
 
     @property
     def seconds_for_script(self) -> float:
@@ -203,6 +208,10 @@ def in_place_of(backend: BackendReference, eager: BackendReference) -> BackendRe
     return replace(eager, **kept)
 
 
+def _asks_for_equal_nan(shown: Failure | None, variant: Variant) -> bool:
+    return shown is not None and shown.fingerprint.kind is Kind.NON_FINITE and not variant.equal_nan
+
+
 def _may_be_flaky(case: Case, check: Verification) -> bool:
     """Whether the script ran to its end where all probes of the same Case failed."""
     return case.rate >= 1.0 and case.failure.fingerprint.kind is not Kind.TIMEOUT and check.runs[-1].failure is None
@@ -218,9 +227,9 @@ def with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Repr
 
 def _at_once(case: Case, memory: int | None, runs: int) -> int:
     """Return how many scripts run at once, the control among them: 1 with too little memory or a single core."""
-    most = min(runs, RUNS) + 1
+    most = min(runs + 1, cores())
     hungry = most * guard_gibibytes(case, memory) * 2**30
-    return most if cores() > 1 and hungry <= (memory or hungry) else 1
+    return most if hungry <= (memory or hungry) else 1
 
 
 def search_for(attempt: Attempt, case: Case) -> ReproSearch:

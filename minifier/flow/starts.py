@@ -314,10 +314,6 @@ def _with_any_message(case: Case) -> Case:
     return replace(case, failure=replace(case.failure, fingerprint=fingerprint))
 
 
-def _varies(attempt: Attempt) -> bool:
-    return isinstance(attempt.error, OtherMessage) and not attempt.case.failure.fingerprint.any_message
-
-
 def _record_inputs(attempt: Attempt) -> Attempt:
     attempt.run.ui.say("no failure, but the call may have had other inputs: running the script again to keep them")
     again = with_inputs_recorded(attempt)
@@ -381,10 +377,6 @@ def _with_variables_of_script(attempt: Attempt) -> Attempt:
 def _with_variables(attempt: Attempt) -> Attempt:
     result = search_for(attempt, attempt.reduction.minimal).with_variables()
     return replace(attempt, repro_result=result) if result is not None else attempt
-
-
-def _may_be_flaky(attempt: Attempt) -> bool:
-    return attempt.reduced is not None and attempt.repro_result is not None and attempt.repro_result.doubtful
 
 
 def _as_flaky(attempt: Attempt) -> Attempt:
@@ -511,7 +503,7 @@ STARTS = (
     _premise(
         "any message from the same function that shares half of its words",
         "the whole graph raised the same exception with another message",
-        _varies,
+        lambda attempt: isinstance(attempt.error, OtherMessage) and not attempt.case.failure.fingerprint.any_message,
         lambda attempt: _with_any_message(_through_dynamo(attempt.case)),
     ),
     Start(
@@ -559,7 +551,7 @@ STARTS = (
     Start(
         "take the failure for a flaky one",
         "every probe failed, and the repro ran to its end",
-        _may_be_flaky,
+        lambda attempt: attempt.repro_result is not None and attempt.repro_result.doubtful,
         _as_flaky,
     ),
     Start(

@@ -99,17 +99,14 @@ def _with_pauses(runner: ProbeRunner, case: Case, calls: int, tries: list[Judged
     is_hang, seconds = runner.sought.kind is Kind.TIMEOUT, runner.limits.seconds
     if is_hang:
         runner.allow(seconds + 2 * longest_pause(case))
-    after = with_pauses(runner, case, calls, _shown_fraction(tries) if in_doubt else 0.0)
+    shown = sum(judged.verdict is Verdict.SAME for judged in tries) if in_doubt else 0
+    after = with_pauses(runner, case, calls, shown / len(tries))
     if is_hang:
         runner.allow(seconds + sum(call.pause for call in (after or case).before))
     if after is None:
         return case, tries
     runner.doubtful = False
     return after, runner.probe([after])
-
-
-def _shown_fraction(tries: list[Judged]) -> float:
-    return sum(judged.verdict is Verdict.SAME for judged in tries) / len(tries)
 
 
 def _with_native(runner: ProbeRunner, case: Case, shown: list[Judged]) -> Case:
@@ -355,12 +352,7 @@ def confirmed_hang(
         (judged,) = runner.probe([reduced])
         if judged.verdict is Verdict.SAME or result.ended is not search.Ending.PROVED:
             runner.allow(timeout)
-            return replace(reduced, patience=_patience(timeout)), result
+            return replace(reduced, patience=max(10.0, 10.0 * math.ceil(_HANG_FACTOR * timeout / 10))), result
         runner.allow(10 * judged.seconds)
         reduced, result = reduce_ops(runner, case, budget, anew=True)
     raise NoRepro("every timeout tried was too short: the backend takes ever longer, but ends")
-
-
-def _patience(timeout: float) -> float:
-    """Return the seconds after which the repro reports a hang: a round number, well above a passing run."""
-    return float(max(10, math.ceil(_HANG_FACTOR * timeout / 10) * 10))

@@ -99,7 +99,7 @@ def test_inductor_is_warmed_up_where_that_starts_no_driver_of_the_graphs_device(
         calls = []
         torch.cuda._is_compiled = lambda: True
         torch.cuda._device_count_nvml = lambda: by_nvml
-        prepared_case.warm_up_inductor = lambda: calls.append("asked")
+        prepared_case.warm_up_inductor = lambda **_: calls.append("asked")
         prepared.preload(["torch.utils"])
         return len(calls)
 

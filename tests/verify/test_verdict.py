@@ -58,5 +58,5 @@ def test_none_counts_of_those_started_ahead_if_one_of_them_does_not_show_the_fai
 
 
 def test_one_that_somebody_kills_is_replaced(verified):
-    found, unused = verified(2, ahead=[SHOWN], fresh=[KILLED, SHOWN, SHOWN])
+    found, unused = verified(2, ahead=[SHOWN], fresh=[KILLED, SHOWN])
     assert (found.same, len(found.runs), found.agrees, unused) == (2, 2, True, [])

@@ -208,10 +208,6 @@ def _restrided(name: str, strides: Callable[[TensorMeta], tuple[int, ...]]) -> E
     return lambda case: with_tensors(case, change)
 
 
-def _contiguous(meta: TensorMeta) -> tuple[int, ...]:
-    return contiguous_stride(meta.shape)
-
-
 def _dense(meta: TensorMeta) -> tuple[int, ...]:
     """Return strides without gaps or overlaps that keep the order of the dimensions in memory."""
     strides, step = [0] * len(meta.shape), 1
@@ -257,7 +253,7 @@ def _strides(case: Case) -> list[Row]:
     return [
         row(
             f"stride of {item.name}",
-            _restrided(item.name, _contiguous),
+            _restrided(item.name, lambda meta: contiguous_stride(meta.shape)),
             _restrided(item.name, _dense),
             change=f"`{item.name}` made contiguous.",
         )

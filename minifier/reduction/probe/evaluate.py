@@ -32,6 +32,7 @@ from minifier.torch_side.torch_private.inductor import observe_loading, raised_a
 from minifier.torch_side.torch_private.modes import print_native_stacks
 
 
+@imports_told()
 def evaluate(prepared: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
     """Compile and run the candidate, and run the Case's backward pass, if any, up to the stage `until`.
 
@@ -121,12 +122,6 @@ def _of_results(prepared: PreparedCase, case: Case, differences: Sequence[Differ
     outputs = list(refs_in(case.graph.output.args))
     ignored = {f"output {i}" for i, name in enumerate(outputs) if name in prepared.innocent}
     return tuple(difference for difference in differences if difference.where not in ignored)
-
-
-def evaluate_and_tell(prepared: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
-    """Call `evaluate`, and report the modules imported meanwhile."""
-    with imports_told():
-        return evaluate(prepared, case, until)
 
 
 def run_eagerly(

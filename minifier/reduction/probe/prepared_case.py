@@ -17,7 +17,7 @@ from minifier.data.case import BackendReference, Case, Graph, Input, Node, State
 from minifier.data.case.literals import script_names
 from minifier.data.case.switches import SWITCHES, contexts, known, statements, variables
 from minifier.data.case.values import Value
-from minifier.data.torch_names import MACHINE_SETTINGS
+from minifier.data.torch_names import INDUCTOR_MODULES, MACHINE_SETTINGS
 from minifier.errors import MinifyError, NoRepro
 from minifier.process.interpreters import replace_programs_folder
 from minifier.torch_side.fx.arguments import write
@@ -25,7 +25,8 @@ from minifier.torch_side.fx.graphs import build_graph, example_of, import_target
 from minifier.torch_side.fx.inputs import RecordedValues, is_as_stored, make_inputs
 from minifier.torch_side.fx.script_objects import define
 from minifier.torch_side.fx.tensors import StoredTensors, one_thread
-from minifier.torch_side.torch_private.dynamo import compiler_for
+from minifier.torch_side.torch_private import declared
+from minifier.torch_side.torch_private.dynamo import INDUCTOR, compiler_for
 from minifier.torch_side.torch_private.graphs import (
     as_dynamo_calls,
     asking_for_no_device,
@@ -38,6 +39,7 @@ from minifier.torch_side.torch_private.graphs import (
 from minifier.torch_side.torch_private.inductor import compile_in_this_process, link_headers, warm_up_inductor
 from minifier.torch_side.torch_private.modes import (
     asking_nvml,
+    built_devices,
     config_values,
     has_config,
     imports_refused_devices,
@@ -73,7 +75,6 @@ class PreparedCase:
     has_threads: bool = False
     innocent: frozenset[str] = frozenset()
     recorded: RecordedValues | None = None
-    preloaded: int = 0
     home: Path = field(default_factory=_current_folder)
     fakes: Any = field(default_factory=new_fake_mode)
     _backend: Any = None
@@ -144,23 +145,10 @@ class PreparedCase:
         """Return the function that Dynamo calls with a graph: the backend with its mode and options."""
         return _compiler(self.backend(), reference)
 
-    @property
-    def asks_for_imports(self) -> bool:
-        """Whether children must report their imports of torch: the first few do, until a child imports nothing."""
-        return not self.imports_in_child and self.preloaded < _MAX_PRELOADS
-
     def preload(self, modules: Sequence[str]) -> None:
         """Import modules of torch that a child had to import (AOTAutograd, inductor): they cost a second or more."""
-        self.preloaded = self.preloaded + 1 if modules else _MAX_PRELOADS
-        preload(modules)
-        # Inductor's detection of the machine depends on configuration that children may set. It compiles C++, and what
-        # that imports asks for a device: no child could use it after any answer but NVML's.
-        is_set = any((module, key) in MACHINE_SETTINGS for module, key, _ in self.case.state.config)
-        if not modules or is_set:
-            return
-        with asking_nvml() as by_nvml:
-            if by_nvml or self.case.is_on_host:
-                warm_up_inductor()
+        if preload(modules):
+            look_at_machine(_settings(self.case), is_on_host=self.case.is_on_host)
 
     def link_files(self) -> None:
         """Link the files that the backend read by relative paths into the current folder, which is the child's own."""
@@ -198,19 +186,51 @@ class PreparedCase:
             raise NoRepro(f"what the graph calls cannot be imported outside the script: {what}") from error
 
 
-_MAX_PRELOADS = 3
+_preloaded: set[str] = set()
 
 
-def preload(modules: Sequence[str]) -> None:
-    """Import modules of torch that a child had to import, for later children."""
-    if not modules:
+def preload(modules: Sequence[str]) -> bool:
+    """Import modules of torch that a child had to import, for later children; return whether any is new."""
+    new = [name for name in modules if name not in _preloaded]
+    if new:
+        _preloaded.update(new)
+        compile_in_this_process()  # an import would start its workers
+        link_headers()
+        with imports_refused_devices():
+            for name in new:
+                with contextlib.suppress(ImportError):  # a module created at run time, or one that asks for a device
+                    importlib.import_module(name)
+    return bool(new)
+
+
+def look_at_machine(settings: str, *, is_on_host: bool) -> None:
+    """Make inductor look at the machine and register its patterns once for all children.
+
+    `settings` is a text with the settings that children have: what these change is left to each of them. The look
+    compiles C++, and what that imports asks for a device: no child could use it after any answer but NVML's.
+    """
+    if any(key.rpartition(".")[2] in settings for _, key in MACHINE_SETTINGS):
         return
-    compile_in_this_process()  # an import would start its workers
-    link_headers()
-    with imports_refused_devices():
-        for name in modules:
-            with contextlib.suppress(ImportError):  # a module that was created at run time, or that asks for a device
-                importlib.import_module(name)
+    with asking_nvml() as by_nvml:
+        if by_nvml or is_on_host:
+            warm_up_inductor(patterns=is_on_host and "_inductor" not in settings)
+
+
+def _settings(case: Case) -> str:
+    return " ".join(f"{module}.{key}" for module, key, _ in case.state.config)
+
+
+def preload_for_run(case: Case) -> None:
+    """Import inductor here, for all reductions, controls and questions of a run, if it is the Case's backend.
+
+    Later runs of the script find it imported, so nothing is done where an import there would give something else:
+    with variables of torch's, and with a device that has a driver, which an import may ask for.
+    """
+    if case.backend.name != INDUCTOR or is_tuned() or case.state.environment or built_devices():
+        return
+    with declared.COMPILE_THREADS.patched(1):  # the script keeps its own number
+        preload(INDUCTOR_MODULES)
+        look_at_machine(_settings(case), is_on_host=True)
 
 
 def imported_backend(backend: BackendReference, definitions: str = "") -> Any:

@@ -18,7 +18,7 @@ from minifier.data.failure.likeness import is_alike
 from minifier.data.torch_names import INDUCTOR_MODULES
 from minifier.process.child import signal_name
 from minifier.reduction.probe.children import AHEAD, COMPILED, ChildEnd, Job, Limits, run_children
-from minifier.reduction.probe.evaluate import evaluate, evaluate_and_tell
+from minifier.reduction.probe.evaluate import evaluate
 from minifier.reduction.probe.prepared_case import PreparedCase
 from minifier.torch_side.torch_private.dynamo import INDUCTOR
 from minifier.torch_side.torch_private.inductor import link_libraries
@@ -124,7 +124,7 @@ class Prober(Protocol):
 
 
 class LocalProber:
-    """Forks a child for each candidate. Preloads the modules of torch that its first children imported."""
+    """Forks a child for each candidate. Preloads the modules of torch that a child imported."""
 
     slots: int | None = None
 
@@ -140,11 +140,10 @@ class LocalProber:
         """Return how each candidate ended; stages after `until` may be left out."""
 
         def job(case: Case) -> Job:
-            work = evaluate_and_tell if self.prepared.asks_for_imports else evaluate
-            return lambda: work(self.prepared, case, until)
+            return lambda: evaluate(self.prepared, case, until)
 
         ended = run_children([job(case) for case in cases], limits, self.scratch)
-        loaded = [end.loaded for end in ended if end.loaded or end.result is not None]  # a dead child reports nothing
-        if self.prepared.asks_for_imports and loaded:
-            self.prepared.preload(max(loaded, key=len))
+        if not self.prepared.imports_in_child:
+            for end in ended:
+                self.prepared.preload(end.loaded)
         return ended

@@ -184,8 +184,8 @@ class BackendWatch:
         while frame is not None:
             stack += [(frame.f_code.co_name, frame.f_lineno)] if frame.f_code.co_filename == FILE else []
             frame = frame.f_back  # type: ignore[assignment]
-        codes = [each.__code__ for each in _functions((asked.function, asked.options), {}) if self.is_own(_file(each))]
-        places = [(code.co_name, code.co_filename, code.co_firstlineno) for code in codes]
+        codes = [each.__code__ for each in _functions((asked.function, asked.options), {})]
+        places = [(c.co_name, c.co_filename, c.co_firstlineno) for c in codes if self.is_own(c.co_filename)]
         self._backends |= dict.fromkeys(places or [(asked.name, "", 0)])
         self._calls[tuple(reversed(stack))] = None
         tell(**{BACKENDS: list(self._backends), CALLS: list(self._calls)})  # this process may die in the call
@@ -228,7 +228,3 @@ def _functions(value: Any, seen: _Seen) -> Iterator[types.FunctionType]:
         held = type(value), vars(value)
     for each in held:
         yield from _functions(each, seen)
-
-
-def _file(function: types.FunctionType) -> str:
-    return function.__code__.co_filename

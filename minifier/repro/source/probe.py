@@ -16,14 +16,16 @@ from minifier.data.case.literals import SCRIPT
 from minifier.data.failure import Fingerprint, Frame, Verdict
 from minifier.data.failure.normalise import headline
 from minifier.process.progress import Phase, Progress, counted
-from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed, run_children
-from minifier.reduction.probe.prepared_case import preload
+from minifier.reduction.probe.children import COMPILED, ChildEnd, Limits, run_again_if_killed, run_children
+from minifier.reduction.probe.prepared_case import look_at_machine, preload
 from minifier.reduction.probe.verdicts import Judged, judge
 from minifier.reduction.probe_runner import Other, keep_aside
 from minifier.repro.source.conditions import DRAWN, BackendWatch, Condition, SourceRun
 from minifier.repro.source.passes import MODULES
 from minifier.repro.source.run_source import run_after_control, run_source
 from minifier.torch_side.fx.script_objects import FILE
+from minifier.torch_side.torch_private.inductor import link_libraries
+from minifier.torch_side.torch_private.modes import built_devices
 
 
 def write_others(others: list[Other[str]], folder: Path) -> None:
@@ -97,6 +99,9 @@ class SourceLab:
     slowest_seconds: float = 0.0  # of the runs that showed the failure
     _fewest_lines: int | None = None
 
+    def __post_init__(self) -> None:
+        link_libraries(self.scratch / COMPILED, checks_only=True)
+
     @property
     def total(self) -> int:
         """The number of probes."""
@@ -112,9 +117,10 @@ class SourceLab:
         return Limits(self.timeout or max(_MIN_TIMEOUT_SECONDS, expected), self.memory)
 
     def run(self, source: str, *, compiled: bool = True) -> ChildEnd:
-        """Run the source in a child without counting a probe; load here the modules that the child loaded."""
+        """Run the source in a child without counting a probe; make ready here what the child needed of torch."""
         (end,) = run_children([self._job(source, compiled=compiled)], self._limits(), self.scratch)
-        preload(end.loaded)
+        if preload(end.loaded):
+            look_at_machine(source, is_on_host=not built_devices())
         return end
 
     def holds(self, sources: Sequence[str]) -> list[bool]:

@@ -152,7 +152,9 @@ def _idle(script: Script) -> Iterator[Edit]:
     attributes = _Attributes(tree).read
     for number, node in enumerate(tree.statements):
         names = _bound(node, script.imported)
-        is_unread = number not in read and not any(_is_special(name) or name in attributes for name in names)
+        is_unread = number not in read and not any(
+            name in _CALLED_UNNAMED or name.startswith("__") or name in attributes for name in names
+        )
         is_value = isinstance(node, cst.Expr) and not m.findall(node, m.Call() | m.Await() | m.Yield())
         if is_value or (names and is_unread):
             yield Edit({node: []})
@@ -169,10 +171,6 @@ def _bound(node: cst.CSTNode, imported: Collection[str]) -> set[str]:
     if any(not isinstance(part, (cst.Name, cst.Attribute)) or root(part) in imported for part in parts):
         return set()
     return {part.attr.value if isinstance(part, cst.Attribute) else root(part) for part in parts}
-
-
-def _is_special(name: str) -> bool:
-    return name in _CALLED_UNNAMED or name.startswith("__")
 
 
 _IDLE = f"idle {STATEMENTS[0]}", _idle

@@ -300,7 +300,8 @@ def _reduce(
     `reached` gets the script after each success.
     """
     started = time.monotonic()
-    folders = tuple(dict.fromkeys((*_folders(program), *known.path)))
+    folder = Path.cwd() if program.is_module else Path(program.target).resolve().parent
+    folders = tuple(dict.fromkeys((str(folder), *known.path)))
     replace_programs_folder(folders)
     with tempfile.TemporaryDirectory(prefix="minify-") as scratch:
         lab = SourceLab(
@@ -363,11 +364,6 @@ def _reduce(
             settings.explain and not without_backends and not stopped and lab.fails_in_aot_eager(reduced.source)
         )
         return replace(done, without_backends=without_backends, in_aot_eager=in_aot_eager)
-
-
-def _folders(program: Program) -> tuple[str, ...]:
-    """Return the folders that Python adds to the import path for the script."""
-    return (str(Path.cwd()),) if program.is_module else (str(Path(program.target).resolve().parent),)
 
 
 def _reached(data: Any) -> ReducedScript:

@@ -66,36 +66,40 @@ def verify(
 ) -> Verification:
     """Run the script `runs` times, and count the runs that show the sought failure.
 
-    The `control`, the script with eager in the place of the backend, runs once. Up to `at_once` interpreters run in
-    parallel, including the control. The first run that does not show the failure is the last, and the control is
-    killed. An interpreter that somebody else kills is replaced. The first interpreter is started for the script; the
-    others may have been started before and wait. If one that waited does not show the failure, the runs of all of these
-    are made again.
+    The `control`, the script with eager in the place of the backend, runs once, beside the first run. Up to `at_once`
+    interpreters run in parallel. The first run that does not show the failure is the last, and so is the first if the
+    control fails. An interpreter that somebody else kills is replaced. The first interpreter and the control's are
+    started for their scripts; the others may have been started before and wait. If one that waited does not show the
+    failure, the runs of all of these are made again.
     """
     began = time.monotonic()
     done: list[ScriptRun] = []
+    fresh_runs: list[ScriptRun] = []  # of interpreters that were not started ahead
+    may_be_ahead, killed = True, 0
+    of_eager: ScriptRun | None = None
     with contextlib.ExitStack() as stack:
 
-        def start(path: Path, ahead: bool) -> Started:
+        def start(path: Path, ahead: bool = False) -> Started:
             return stack.enter_context(Started(path, conditions, ahead))
 
-        waiting: list[Started] = []
-        fresh_runs: list[ScriptRun] = []  # of interpreters that were not started ahead
-        may_be_ahead, killed = True, 0
-        controlling: Started | None = None
-        while len(done) < runs:
-            while len(waiting) < at_once and len(done) + len(waiting) < runs:
-                waiting.append(start(script, may_be_ahead and bool(done or waiting)))
-            if control is not None and controlling is None and len(waiting) < at_once:
-                controlling = start(control, may_be_ahead)
-            current = waiting.pop(0)
-            display.show(Progress(Phase.VERIFYING, run=len(done) + 1, runs=runs))
-            run = current.wait(display.tick)
-            if _was_killed(run, conditions) and killed < _MAX_KILLED:
+        def end_of(started: Started, path: Path) -> ScriptRun:
+            nonlocal killed
+            run = started.wait(display.tick)
+            while _was_killed(run, conditions) and killed < _MAX_KILLED:
                 killed += 1
                 display.say("an interpreter was killed (SIGKILL) while it ran the repro: starting another")
-                may_be_ahead = False
-                continue
+                run = start(path).wait(display.tick)
+            return run
+
+        waiting = [start(script)]
+        controlling = start(control) if control is not None and at_once > 1 else None
+        while len(done) < runs:
+            room = at_once - (controlling is not None and of_eager is None)
+            while len(waiting) < max(room, 1) and len(done) + len(waiting) < runs:
+                waiting.append(start(script, may_be_ahead))
+            current = waiting.pop(0)
+            display.show(Progress(Phase.VERIFYING, run=len(done) + 1, runs=runs))
+            run = end_of(current, script)
             if current.ahead and not conditions.are_met(run):
                 # A repeat would be a second chance, so only fresh interpreters count from here.
                 done, waiting, may_be_ahead = fresh_runs, [each for each in waiting if not each.ahead], False
@@ -104,17 +108,12 @@ def verify(
             fresh_runs = fresh_runs if current.ahead else [*fresh_runs, run]
             if not conditions.are_met(run):
                 break
-        agreeing = sum(map(conditions.are_met, done))
-        of_eager = None
-        if control is not None and agreeing == len(done) == runs:
-            controlling = controlling or start(control, may_be_ahead)
-            display.show(Progress(Phase.CONTROL))
-            of_eager = controlling.wait(display.tick)
-            doubtful = controlling.ahead and of_eager.failure is not None  # as a run that does not show the failure
-            while doubtful or (_was_killed(of_eager, conditions) and killed < _MAX_KILLED):
-                killed += not doubtful
-                doubtful, of_eager = False, start(control, ahead=False).wait(display.tick)
-    return Verification(tuple(done), agreeing, time.monotonic() - began, of_eager)
+            if control is not None and of_eager is None:
+                display.show(Progress(Phase.CONTROL))
+                of_eager = end_of(controlling or start(control), control)
+                if of_eager.failure is not None:
+                    break
+    return Verification(tuple(done), sum(map(conditions.are_met, done)), time.monotonic() - began, of_eager)
 
 
 def _was_killed(run: ScriptRun, conditions: Conditions) -> bool:

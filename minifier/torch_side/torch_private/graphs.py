@@ -74,9 +74,10 @@ def local_source(name: str) -> Source:
 
 def static_context(tensor: torch.Tensor, source: Source) -> Any:
     """Return the context that declares all sizes of a tensor constant, and those of a view's base."""
+    base = tensor._base
     return StatefulSymbolicContext(
         dynamic_sizes=[DimDynamic.STATIC] * tensor.dim(),
-        view_base_context=_base_context(tensor, source),
+        view_base_context=None if base is None else static_context(base, AttrSource(source, "_base")),
         tensor_source=source,
     )
 
@@ -174,12 +175,6 @@ def symbols_of(values: Sequence[Any]) -> dict[str, int | float | None]:
                 hint = None if backed is None else float(backed) if backed.is_Float else int(backed)
                 hints.setdefault(str(symbol), hint)
     return hints
-
-
-def _base_context(tensor: torch.Tensor, source: Any) -> Any:
-    """Return a context with constant sizes for the base of an input that is a view, else None."""
-    base = tensor._base
-    return None if base is None else static_context(base, AttrSource(source, "_base"))
 
 
 _BACKEND_ID = {torch_names.BACKEND_ID: "__compiled_fn_0"} if TORCH >= (2, 9) else {}

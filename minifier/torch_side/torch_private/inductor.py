@@ -126,18 +126,22 @@ def _checks() -> Path:
     return Path(tempfile.gettempdir()) / "minify-checks"
 
 
-def warm_up_inductor() -> None:
-    """Make inductor, if imported, check for vector instructions once for all children.
+def warm_up_inductor(*, patterns: bool) -> None:
+    """Make inductor, if imported, check for vector instructions, and register its `patterns`, once for all children.
 
-    This takes nearly two seconds, and runs compilers for ten unless the user's cache has the libraries, or another
-    process of the run has made them. No op runs.
+    The check takes nearly two seconds, and runs compilers for ten unless the user's cache has the libraries, or another
+    process of the run has made them. The patterns take a third of a second: most of what a failing graph of a few ops
+    needs. No op runs.
     """
-    if (valid_vec_isa_list := declared.VECTORS.find(load=False)) is None:
+    if (valid_vec_isa_list := declared.VECTORS.find(load=False)) is None or COMPILE_FX not in sys.modules:
         return
     link_libraries(_checks(), checks_only=True)
     # Without a compiler, for example, each child will see the error itself.
     with variable_set("TORCHINDUCTOR_CACHE_DIR", str(_checks())), contextlib.suppress(Exception):
         valid_vec_isa_list()
+    if patterns and (register_patterns := declared.PATTERNS.find()) is not None:
+        with contextlib.suppress(Exception):  # likewise
+            register_patterns(torch.device("cpu"))
 
 
 def link_headers() -> None:

@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from types import ModuleType
 from typing import Any, NoReturn
 
 import torch
@@ -172,6 +173,12 @@ def device_kinds() -> tuple[str, ...]:
     return tuple(dict.fromkeys(("cuda", "xpu", _get_privateuse1_backend_name())))
 
 
+def built_devices() -> list[ModuleType]:
+    """Return the modules of the devices with drivers that this torch was built for."""
+    kinds = [getattr(torch, kind) for kind in device_kinds() if hasattr(torch, kind)]
+    return [module for module in kinds if getattr(module, "_is_compiled", lambda: True)()]
+
+
 def _refuse(*_arguments: Any, **_more: Any) -> NoReturn:
     raise ImportError("it asks for a device")
 
@@ -197,8 +204,7 @@ def imports_refused_devices() -> Iterator[None]:
     Forks cannot use the device after an answer, unless it is NVML's. `torch.utils.cpp_extension` asks when it is
     imported.
     """
-    kinds = [getattr(torch, kind) for kind in device_kinds() if hasattr(torch, kind)]
-    built = [module for module in kinds if getattr(module, "_is_compiled", lambda: True)()]
+    built = built_devices()
     with asking_nvml() as by_nvml:
         unknown = [module for module in built if not (by_nvml and module is torch.cuda)]
         refused = [(module, "_lazy_init") for module in built]  # which starts a device's driver, as the questions do

@@ -149,10 +149,6 @@ _SUM_ERROR_EPS = 1 / 8  # times the sum of magnitudes
 _ACCUMULATION_EPS = torch.finfo(torch.float32).eps  # narrower dtypes are accumulated in float32
 
 
-def _base(name: str) -> str:
-    return name.partition("::")[2].partition(".")[0].strip("_")
-
-
 def _has_memory(value: torch.Tensor) -> bool:
     """Whether the elements are in memory, and can be written.
 
@@ -182,6 +178,7 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
         if not hasattr(func, "_schema") or not hasattr(func, "name"):
             return func(*args, **kwargs)  # a higher-order op
         name = str(func.name())
+        base = name.partition("::")[2].partition(".")[0]
         if name in _ARBITRARY_ORDER and args[0].dim() and not kwargs:
             dim = _ARBITRARY_ORDER[name](args)
             values, positions = func(args[0].flip(dim), *args[1:])
@@ -189,12 +186,12 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if name in _UNINITIALISED:
             result.fill_(self._unwritten if result.is_floating_point() or result.is_complex() else 1)
-        elif _base(name) not in _EXACT and not is_draw(func):
+        elif base.strip("_") not in _EXACT and not is_draw(func):
             results = result if isinstance(result, (tuple, list)) else (result,)
             for value, returned in zip(results, func._schema.returns, strict=False):
                 is_view = returned.alias_info is not None and not returned.alias_info.is_write
                 if isinstance(value, torch.Tensor) and _has_memory(value) and not is_view:
-                    if name.partition("::")[2].partition(".")[0] in _SUMS and not func._schema.is_mutable:
+                    if base in _SUMS and not func._schema.is_mutable:
                         self._move_sum(value, func(*map(_magnitude, args), **_magnitudes(kwargs)))
                     self.move(value)
                     if name in _ABSOLUTE_ERROR_EPS and value.is_floating_point():
