@@ -63,12 +63,15 @@ def fall_silent() -> None:
 
 @contextlib.contextmanager
 def imports_told() -> Iterator[None]:
-    """Report the modules of torch imported in the block, so that the parent can import them for later children."""
+    """Report the modules of torch imported in the block, so that the parent can import them for later children.
+
+    What inductor has written for a graph is a module too, but one without a spec.
+    """
     before = set(sys.modules)
     try:
         yield
     finally:
-        tell(loaded=[name for name in sys.modules if name.startswith("torch.") and name not in before])
+        tell(loaded=[n for n, m in [*sys.modules.items()] if n.startswith("torch.") and n not in before and m.__spec__])
 
 
 @calls_user_code

@@ -17,7 +17,7 @@ from minifier.data.case import BackendReference, Case, Graph, Input, Node, State
 from minifier.data.case.literals import script_names
 from minifier.data.case.switches import SWITCHES, contexts, known, statements, variables
 from minifier.data.case.values import Value
-from minifier.data.torch_names import INDUCTOR_MODULES, MACHINE_SETTINGS
+from minifier.data.torch_names import INDUCTOR_CONFIG, INDUCTOR_MODULES, MACHINE_SETTINGS
 from minifier.errors import MinifyError, NoRepro
 from minifier.process.interpreters import replace_programs_folder
 from minifier.torch_side.fx.arguments import write
@@ -198,7 +198,7 @@ def preload(modules: Sequence[str]) -> bool:
         link_headers()
         with imports_refused_devices():
             for name in new:
-                with contextlib.suppress(ImportError):  # a module created at run time, or one that asks for a device
+                with contextlib.suppress(ImportError):  # one that asks for a device, say
                     importlib.import_module(name)
     return bool(new)
 
@@ -213,7 +213,7 @@ def look_at_machine(settings: str, *, is_on_host: bool) -> None:
         return
     with asking_nvml() as by_nvml:
         if by_nvml or is_on_host:
-            warm_up_inductor(patterns=is_on_host and "_inductor" not in settings)
+            warm_up_inductor(patterns=is_on_host and INDUCTOR_CONFIG.rpartition(".")[0] not in settings)
 
 
 def _settings(case: Case) -> str:

@@ -165,6 +165,7 @@ GRAPH_CACHES = [
 ]
 CACHE_FOLDER = _caches("torch._inductor.runtime.cache_dir_utils:default_cache_dir")
 VECTORS = _caches("torch._inductor.cpu_vec_isa:valid_vec_isa_list")
+KEY = _caches("torch._inductor.codecache:torch_key")
 PATTERNS = _caches("torch._inductor.fx_passes.joint_graph:lazy_init")
 THREADS = _declare(
     "torch._inductor.async_compile:AsyncCompile.pool", loses="inductor in a fork of a process that has compiled"

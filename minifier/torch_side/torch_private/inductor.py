@@ -114,11 +114,8 @@ def link_libraries(into: Path, *, checks_only: bool = False) -> None:
             (place / library.name).symlink_to(library)
 
 
-def _is_check(source: Path) -> bool:
-    try:
-        return source.stat().st_size < _MAX_CHECK_BYTES and MACHINE_CHECK.encode() in source.read_bytes()
-    except OSError:  # there is no source
-        return False
+def _is_check(cpp: Path) -> bool:
+    return cpp.exists() and cpp.stat().st_size < _MAX_CHECK_BYTES and MACHINE_CHECK.encode() in cpp.read_bytes()
 
 
 def _checks() -> Path:
@@ -131,7 +128,8 @@ def warm_up_inductor(*, patterns: bool) -> None:
 
     The check takes nearly two seconds, and runs compilers for ten unless the user's cache has the libraries, or another
     process of the run has made them. The patterns take a third of a second: most of what a failing graph of a few ops
-    needs. No op runs.
+    needs. The hash of torch's own sources, which is part of the key of each graph in its caches, takes a sixth. No op
+    runs.
     """
     if (valid_vec_isa_list := declared.VECTORS.find(load=False)) is None or COMPILE_FX not in sys.modules:
         return
@@ -139,6 +137,8 @@ def warm_up_inductor(*, patterns: bool) -> None:
     # Without a compiler, for example, each child will see the error itself.
     with variable_set("TORCHINDUCTOR_CACHE_DIR", str(_checks())), contextlib.suppress(Exception):
         valid_vec_isa_list()
+    if (torch_key := declared.KEY.find()) is not None:
+        torch_key()
     if patterns and (register_patterns := declared.PATTERNS.find()) is not None:
         with contextlib.suppress(Exception):  # likewise
             register_patterns(torch.device("cpu"))
