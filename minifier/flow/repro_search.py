@@ -99,8 +99,8 @@ class ReproSearch:
                 if text := unlike(case.failure.fingerprint, seen, repro.hides_stage):
                     differences[text] = advice(case.failure.fingerprint, seen)
             attempts.setdefault(what, []).append(str(self._kept(repro)))
-            if in_control and not is_nan:  # no form makes it the backend's
-                break
+            if in_control and not is_nan:  # other symbols or variables do not make it the backend's
+                forms = [form for form in forms if (form[0], form[1].fresh) != (template, variant.fresh)]
         self._tell(differences)
         doubtful = last is not None and _may_be_flaky(case, last)
         shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
