@@ -21,12 +21,13 @@ from functorch.compile import make_boxed_func
 from torch._dynamo.backends.common import aot_autograd
 from vocabulary import in_child
 
+from minifier.data.case import BackendReference, BackendSource
 from minifier.data.failure.fingerprint import DAMAGED_HEAP, native_identity
 from minifier.data.torch_names import INDUCTOR_MODULES, MACHINE_SETTINGS
 from minifier.process.child import Child, supervise
 from minifier.process.descriptors import StackFile, after_stack_file, stack_file
 from minifier.process.interrupts import uninterrupted
-from minifier.reduction.probe.prepared_case import preload_for_run
+from minifier.reduction.probe import prepared_case
 from minifier.torch_side.torch_private import aot, inductor, modes
 
 pytestmark = pytest.mark.timeout(240)
@@ -100,15 +101,6 @@ def test_a_backward_that_is_in_the_cache_on_disk_is_compiled_all_the_same(tmp_pa
     assert in_child(observed, tmp_path, 180) == (["aot-forward", "aot-backward"], ["token"], 1, 2)
 
 
-def test_a_backward_pass_can_keep_its_buffers():
-    from torch._functorch import config
-
-    before = config.donated_buffer
-    with aot.without_donated_buffers():
-        assert config.donated_buffer is False
-    assert config.donated_buffer is before
-
-
 def test_inductor_compiles_in_this_process_and_from_no_cache(forked):
     def work():
         inductor.tame_inductor()
@@ -122,8 +114,9 @@ def test_inductor_compiles_in_this_process_and_from_no_cache(forked):
 @needs_compiler
 def test_inductor_is_made_ready_once_for_all_and_its_settings_stay(forked):
     def work():
-        case, before = small_case(), torch._inductor.config.compile_threads
-        preload_for_run(replace(case, backend=replace(case.backend, name="inductor")))
+        before = torch._inductor.config.compile_threads
+        prepared_case.built_devices = lambda: []
+        prepared_case.preload_for_run(replace(small_case(), backend=BackendReference("inductor", BackendSource.NONE)))
         patterns = importlib.import_module("torch._inductor.fx_passes.joint_graph").lazy_init
         return torch._inductor.config.compile_threads == before, patterns.cache_info().currsize
 

@@ -42,7 +42,8 @@ class Run:
     one. `ending` releases the locks of the run's folders. `errors` are the tracebacks of this tool's own errors so far.
     `with_threads` are the expressions of backends whose import was seen to start threads or a device. `locked` are the
     folders that the run has locked, by device and inode. `interrupted` is set by the first Ctrl-C: from then on the
-    best so far is verified and reported, and nothing else is begun.
+    best so far is verified and reported, and nothing else is begun. `in_own_process`: the process is not the user's,
+    which a run gives back as it was.
     """
 
     settings: Settings
@@ -55,6 +56,7 @@ class Run:
     with_threads: set[str] = field(default_factory=set)
     locked: set[tuple[int, int]] = field(default_factory=set)
     interrupted: Event = field(default_factory=Event)
+    in_own_process: bool = True
 
     def in_time(self, script: float) -> Run:
         """Return the run with its deadline, which is known once the script has run, for so many seconds."""

@@ -56,9 +56,10 @@ def examine(folder: Path) -> Findings:
         backends = [name for name, _, _ in backend_table()]
     except UsageError as error:
         problem = str(error)
+    why = why_untested(torch.__version__)
     return Findings(
         torch=torch.__version__,
-        tested=_tested(),
+        tested=f"not tested: {why}" if why else f"tested: {shown(OLDEST_TORCH)} to {shown(NEWEST_TORCH)}",
         python=f"{platform.python_version()}, {platform.platform()}",
         backends=backends,
         extras=_extras(),
@@ -66,11 +67,6 @@ def examine(folder: Path) -> Findings:
         interfaces=list(map(_row, INTERFACES)),
         problem=problem,
     )
-
-
-def _tested() -> str:
-    why = why_untested(torch.__version__)
-    return f"not tested: {why}" if why else f"tested: {shown(OLDEST_TORCH)} to {shown(NEWEST_TORCH)}"
 
 
 def _extras() -> dict[str, str]:

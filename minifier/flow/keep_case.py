@@ -39,6 +39,7 @@ from minifier.flow.folders import Asked, lock_run, note_run
 from minifier.flow.prepare import get_ready
 from minifier.flow.reduce_in_child import with_memory_limit
 from minifier.flow.whole_script import literals_of
+from minifier.process.interrupts import interrupted_afterwards
 from minifier.process.progress import Ui, counted
 from minifier.reduction.probe.prepared_case import preload_for_run
 from minifier.repro.report.privacy import PRIVATE
@@ -228,7 +229,9 @@ def begin_with_call(call: FailingCall, asked: Asked, folder: RunFolder, run: Run
 
 def begin_with_case(case: Case, asked: Asked | None, folder: RunFolder, run: Run) -> Attempt:
     """Return the attempt for a Case, with an error if no fresh interpreter can import its backend."""
-    preload_for_run(case)
+    if run.in_own_process:
+        with run.going_on(), interrupted_afterwards():
+            preload_for_run(case)
     run = replace(run, settings=with_memory_limit(run.settings, case))
     attempt, backend = Attempt(run, folder, case, asked), case.backend
     if backend.reach is not BackendSource.NONE:

@@ -25,7 +25,7 @@ from minifier.repro.emit.forms import Form, Template, Variant, forms_for
 from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.emit.steps import guard_gibibytes, guard_seconds
 from minifier.repro.source.run_source import in_eager
-from minifier.repro.verify import Conditions, Verification, verify
+from minifier.repro.verify import RUNS, Conditions, Verification, verify
 from minifier.search import fewest
 
 _MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
@@ -91,7 +91,9 @@ class ReproSearch:
             if is_nan := _asks_for_equal_nan(of_eager or seen, variant):
                 forms.insert(0, (template, replace(variant, equal_nan=True)))  # NaN of eager's, in any result
             if of_eager is not None:
-                in_control = in_control or same(case.failure.fingerprint, of_eager.fingerprint)
+                if (is_alike := same(case.failure.fingerprint, of_eager.fingerprint)) and not is_nan:
+                    forms = [each for each in forms if each != (template, replace(variant, symbolic=each[1].symbolic))]
+                in_control = in_control or is_alike
                 what = f"a failure with the backend eager too: {of_eager.sentence}"
             else:
                 what = seen.sentence if seen is not None else "no failure"
@@ -99,8 +101,6 @@ class ReproSearch:
                 if text := unlike(case.failure.fingerprint, seen, repro.hides_stage):
                     differences[text] = advice(case.failure.fingerprint, seen)
             attempts.setdefault(what, []).append(str(self._kept(repro)))
-            if in_control and not is_nan:  # other symbols or variables do not make it the backend's
-                forms = [form for form in forms if (form[0], form[1].fresh) != (template, variant.fresh)]
         self._tell(differences)
         doubtful = last is not None and _may_be_flaky(case, last)
         shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
@@ -227,7 +227,7 @@ def with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Repr
 
 def _at_once(case: Case, memory: int | None, runs: int) -> int:
     """Return how many scripts run at once, the control among them: 1 with too little memory or a single core."""
-    most = min(runs + 1, cores())
+    most = min(runs + 1, RUNS + 1, cores())
     hungry = most * guard_gibibytes(case, memory) * 2**30
     return most if hungry <= (memory or hungry) else 1
 

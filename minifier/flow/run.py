@@ -87,7 +87,7 @@ def run_program(
     folder = choose_folder(out, program.name)  # a bad one is refused before anything starts
     with (
         prepared(settings or Settings(), ui, interpreters or Interpreters()) as run,
-        contextlib.closing(minify_each(Asked(program, graph), run, folder)) as outcomes,
+        contextlib.closing(minify_each(Asked(program, graph), replace(run, in_own_process=False), folder)) as outcomes,
     ):
         return next(outcomes)
 

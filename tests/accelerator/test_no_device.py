@@ -77,6 +77,7 @@ def test_neither_the_main_process_nor_the_reduction_asks_for_a_device(project):
 
     def work():
         os.chdir(project.folder)
+        prepared_case.built_devices = lambda: [torch.cuda]
         log_questions(log)
         return command_line(["run", "--verify", "1", "--out", str(project.out), "failing.py"])
 
@@ -99,11 +100,11 @@ def test_inductor_is_warmed_up_where_that_starts_no_driver_of_the_graphs_device(
         calls = []
         torch.cuda._is_compiled = lambda: True
         torch.cuda._device_count_nvml = lambda: by_nvml
-        prepared_case.warm_up_inductor = lambda **_: calls.append("asked")
+        prepared_case.warm_up_inductor = lambda **options: calls.append(options)
         prepared.preload(["torch.utils"])
-        return len(calls)
+        return calls
 
-    assert in_child(work, tmp_path) == warmed
+    assert in_child(work, tmp_path) == [{"patterns": False}] * warmed
 
 
 def test_a_module_that_asks_for_a_device_is_left_to_the_children(processes, tmp_path):

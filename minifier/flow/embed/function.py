@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from minifier.capturing import script
-from minifier.data.case import Case
 from minifier.data.case.run_folder import RunFolder, next_place, shown_path
 from minifier.data.case.store import CASE, FINISHED, load
 from minifier.data.failure import Failure
@@ -79,7 +78,8 @@ def minify(
     with _first_failing_call(fn, inputs, backend, timeout) as (found, graphs):
         if found is None:
             return FunctionOutcome(graphs=graphs)
-        place = next_place(_folder_name(name)).absolute() if out is None else free_folder(out)
+        words = "".join(character if character.isalnum() else "-" for character in name).strip("-")
+        place = next_place(words or "function").absolute() if out is None else free_folder(out)
         keep_case(found.case, place)
     limit = [] if timeout is None else ["--timeout", str(timeout)]
     wait_for_repro(start_reducing(place, [*limit, *options]), place)
@@ -91,10 +91,6 @@ def _refuse_if_no_arguments(inputs: Any) -> None:
     if not isinstance(inputs, (list, tuple)):
         kind = type(inputs).__name__
         raise UsageError(f"inputs is a {kind}: give the arguments of the call as a list or tuple, like [x].")
-
-
-def _folder_name(name: str) -> str:
-    return "".join(character if character.isalnum() else "-" for character in name).strip("-") or "function"
 
 
 @contextlib.contextmanager
@@ -199,12 +195,8 @@ def outcome_of(out: Path, graphs: int) -> FunctionOutcome:
             ResultRow("saved", shown_path(out)),
         )
     repro = folder.repro if folder.repro.exists() else None
-    return FunctionOutcome(failure, repro, ops, len(case.graph.ops), _places(minimal or case), out, graphs, tuple(rows))
-
-
-def _places(case: Case) -> tuple[str, ...]:
-    """Return the lines of the user's code that the ops come from, each once."""
-    return tuple(dict.fromkeys(node.place for node in case.graph.ops if node.place))
+    places = tuple(dict.fromkeys(node.place for node in (minimal or case).graph.ops if node.place))
+    return FunctionOutcome(failure, repro, ops, len(case.graph.ops), places, out, graphs, tuple(rows))
 
 
 def _last_line(log: Path) -> str:

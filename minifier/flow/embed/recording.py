@@ -19,7 +19,7 @@ from torch.nn.parameter import is_lazy
 from minifier.capturing.backend_reference import reference
 from minifier.capturing.graph_record import Record
 from minifier.capturing.observer import Observer
-from minifier.capturing.process_state import Baseline, reported_baseline
+from minifier.capturing.process_state import reported_baseline
 from minifier.capturing.script_limits import Terms
 from minifier.data.case import Case, TensorMeta
 from minifier.data.case.store import load, save
@@ -69,7 +69,8 @@ def record_graphs(function: Callable[..., Any], inputs: Sequence[Any], backend: 
     """
     dynamo.compiler_for(backend, None, None, None)  # raises torch's own error for an unknown name
     name = getattr(function, "__name__", type(function).__name__)
-    observer = Observer(folder, name, _fresh_baseline(), Terms(in_place=True))
+    baseline = replace(reported_baseline(tuple(variables(os.environ))), environment=dict(os.environ))
+    observer = Observer(folder, name, baseline, Terms(in_place=True))
     end_noting = modes.note_inference_mode()
     try:
         recorder = _Recorder(observer, backend)
@@ -107,10 +108,6 @@ def _trains(case: Case) -> bool:
     values = [case.graph.node(name).value for name in case.graph.output.refs()]
     has_gradient = any(isinstance(value, TensorMeta) and value.requires_grad for value in values)
     return has_gradient and case.state.grad and not case.state.inference
-
-
-def _fresh_baseline() -> Baseline:
-    return replace(reported_baseline(tuple(variables(os.environ))), environment=dict(os.environ))
 
 
 @contextlib.contextmanager

@@ -28,14 +28,9 @@ def _substituted(case: Case, removed: str, other: str) -> Case:
         for node in case.graph.nodes
         if node.name != removed
     ]
-    if any(node.target.startswith(HIGHER_ORDER) and _repeats(node) for node in nodes):
+    if any(node.target.startswith(HIGHER_ORDER) and len({*node.refs()}) < len([*node.refs()]) for node in nodes):
         return case  # a higher-order op, like a kernel, must not get the same tensor twice
     return pruned(replace(case, graph=replace(case.graph, nodes=tuple(nodes))))
-
-
-def _repeats(node: Node) -> bool:
-    names = list(node.refs())
-    return len(set(names)) < len(names)
 
 
 def pruned(case: Case) -> Case:
@@ -49,15 +44,12 @@ def pruned(case: Case) -> Case:
             output = replace(output, args=(tuple(computed),))
     nodes = (*graph.nodes[:-1], output)
     read = {name for node in nodes for name in node.refs()}
-    nodes = tuple(n for n in nodes if n.op != "placeholder" or n.name in read or _is_size(case, n.name))
+    read |= {item.name for item in case.inputs if isinstance(item, ScalarInput) and item.symbol}
+    nodes = tuple(n for n in nodes if n.op != "placeholder" or n.name in read)
     names = {node.name for node in nodes}
     inputs = tuple(item for item in case.inputs if item.name in names)
     smaller = replace(case, graph=replace(graph, nodes=nodes), inputs=inputs)
     return as_dynamo_would(smaller) if has_symbols(case.inputs) else smaller
-
-
-def _is_size(case: Case, name: str) -> bool:
-    return any(isinstance(item, ScalarInput) and item.symbol and item.name == name for item in case.inputs)
 
 
 def _bypass(case: Case) -> list[Row]:

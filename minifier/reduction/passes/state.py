@@ -74,15 +74,14 @@ def _with_inputs(case: Case, change: Callable[[TensorInput], TensorInput]) -> Ca
     return replace(case, inputs=tuple(i if isinstance(i, ScalarInput) else change(i) for i in case.inputs))
 
 
+def _inputs_with(**values: Any) -> Edit:
+    return lambda case: _with_inputs(case, lambda item: replace(item, **values))
+
+
 def _without_inference(case: Case) -> Case:
     """Return the Case under no_grad instead: the backend sees nothing else of inference mode when compiling."""
     case = _with_inputs(case, lambda item: replace(item, inference=False))
     return replace(case, state=replace(case.state, inference=False))
-
-
-def _ordinary_inputs(case: Case) -> Case:
-    """Return the Case with inputs created outside inference mode."""
-    return _with_inputs(case, lambda item: replace(item, inference=False))
 
 
 def _without_grad(case: Case) -> Case:
@@ -93,18 +92,13 @@ def _without_grad(case: Case) -> Case:
     return replace(case, state=replace(case.state, grad=True))
 
 
-def _leaves(case: Case) -> Case:
-    """Return the Case with leaf inputs, not results of an op."""
-    return _with_inputs(case, lambda item: replace(item, leaf=True))
-
-
 def _grad(case: Case) -> list[Row]:
     # A backward pass needs a gradient; Dynamo inlines an autograd function where nothing requires grad.
     needed = case.backward or any(node.target == AUTOGRAD_FUNCTION for node in case.graph.ops)
     rows = [
-        row("leaves", _leaves, change="Each input a leaf, not the result of an op."),
+        row("leaves", _inputs_with(leaf=True), change="Each input a leaf, not the result of an op."),
         row("inference mode", _without_inference, change="Inference mode off."),
-        row("inputs made in inference mode", _ordinary_inputs, change="No input made in inference mode."),
+        row("inputs made in inference mode", _inputs_with(inference=False), change="No input made in inference mode."),
     ]
     return rows if needed else [_without_gradients(case), *rows]
 

@@ -24,7 +24,7 @@ from minifier.process.descendants import kill_orphans
 from minifier.process.descriptors import StackFile, calls_user_code, out_of_the_way, read_stack, stack_file
 from minifier.process.interrupts import INTERRUPTING, uninterrupted
 from minifier.process.machine import MemoryWatch, lift_limits, limit_data
-from minifier.torch_side.torch_private.inductor import inductor_headers
+from minifier.torch_side.torch_private.inductor import compile_in_this_process, inductor_headers
 
 Job = Callable[[], dict[str, Any]]
 STACKS = "stacks"  # the file with a dying child's stacks
@@ -71,7 +71,10 @@ def imports_told() -> Iterator[None]:
     try:
         yield
     finally:
-        tell(loaded=[n for n, m in [*sys.modules.items()] if n.startswith("torch.") and n not in before and m.__spec__])
+        new = [
+            (name, module) for name, module in sys.modules.items() if name.startswith("torch.") and name not in before
+        ]
+        tell(loaded=[name for name, module in new if getattr(module, "__spec__", None) is not None])
 
 
 @calls_user_code
@@ -104,7 +107,7 @@ def run_job(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Pat
 
 
 def _isolate(folder: Path, compiled: Path, headers: Path | None) -> None:
-    """Detach the child from the terminal, and keep its temporary files in its own folder."""
+    """Detach the child from the terminal, and keep its temporary files, and what compiles for it, in its own place."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(nothing, 0)
@@ -118,6 +121,7 @@ def _isolate(folder: Path, compiled: Path, headers: Path | None) -> None:
     for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.environ[variable] = str(compiled)
     os.chdir(work)
+    compile_in_this_process()
 
 
 def _limit(limits: Limits) -> None:

@@ -193,13 +193,13 @@ def preload(modules: Sequence[str]) -> bool:
     """Import modules of torch that a child had to import, for later children; return whether any is new."""
     new = [name for name in modules if name not in _preloaded]
     if new:
-        _preloaded.update(new)
         compile_in_this_process()  # an import would start its workers
         link_headers()
         with imports_refused_devices():
             for name in new:
                 with contextlib.suppress(ImportError):  # one that asks for a device, say
                     importlib.import_module(name)
+        _preloaded.update(new)
     return bool(new)
 
 
@@ -213,20 +213,22 @@ def look_at_machine(settings: str, *, is_on_host: bool) -> None:
         return
     with asking_nvml() as by_nvml:
         if by_nvml or is_on_host:
-            warm_up_inductor(patterns=is_on_host and INDUCTOR_CONFIG.rpartition(".")[0] not in settings)
+            warm_up_inductor(patterns=not built_devices() and INDUCTOR_CONFIG.rpartition(".")[0] not in settings)
 
 
 def _settings(case: Case) -> str:
-    return " ".join(f"{module}.{key}" for module, key, _ in case.state.config)
+    return " ".join([*(f"{module}.{key}" for module, key, _ in case.state.config), *(case.backend.options or ())])
 
 
 def preload_for_run(case: Case) -> None:
-    """Import inductor here, for all reductions, controls and questions of a run, if it is the Case's backend.
+    """Import inductor here, for all reductions, controls and questions of this run, if it is the Case's backend.
 
     Later runs of the script find it imported, so nothing is done where an import there would give something else:
-    with variables of torch's, and with a device that has a driver, which an import may ask for.
+    with variables of torch's, after imports that may patch torch, and where torch was built for a device, which an
+    import may ask for.
     """
-    if case.backend.name != INDUCTOR or is_tuned() or case.state.environment or built_devices():
+    comes_first = case.backend.ahead or case.backend.imports or case.script.imports or case.state.environment
+    if case.backend.name != INDUCTOR or comes_first or is_tuned() or built_devices():
         return
     with declared.COMPILE_THREADS.patched(1):  # the script keeps its own number
         preload(INDUCTOR_MODULES)

@@ -104,12 +104,8 @@ def said_of_exit(source: str) -> str:
     return f"at {ast.unparse(ends[0])}"
 
 
-def _name(alias: ast.alias) -> str:
-    return alias.asname or alias.name
-
-
 def _is_import_torch(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Import) and "torch" in map(_name, node.names)
+    return isinstance(node, ast.Import) and "torch" in {alias.asname or alias.name for alias in node.names}
 
 
 def _is_import(node: ast.stmt) -> bool:

@@ -82,14 +82,16 @@ def verify(
         def start(path: Path, ahead: bool = False) -> Started:
             return stack.enter_context(Started(path, conditions, ahead))
 
-        def end_of(started: Started, path: Path) -> ScriptRun:
-            nonlocal killed
+        def end_of(started: Started, path: Path) -> tuple[ScriptRun, bool]:
+            """Return the run, and whether its interpreter was started ahead."""
+            nonlocal killed, may_be_ahead
             run = started.wait(display.tick)
             while _was_killed(run, conditions) and killed < _MAX_KILLED:
-                killed += 1
+                killed, may_be_ahead = killed + 1, False
                 display.say("an interpreter was killed (SIGKILL) while it ran the repro: starting another")
-                run = start(path).wait(display.tick)
-            return run
+                started = start(path)
+                run = started.wait(display.tick)
+            return run, started.ahead
 
         waiting = [start(script)]
         controlling = start(control) if control is not None and at_once > 1 else None
@@ -97,20 +99,19 @@ def verify(
             room = at_once - (controlling is not None and of_eager is None)
             while len(waiting) < max(room, 1) and len(done) + len(waiting) < runs:
                 waiting.append(start(script, may_be_ahead))
-            current = waiting.pop(0)
             display.show(Progress(Phase.VERIFYING, run=len(done) + 1, runs=runs))
-            run = end_of(current, script)
-            if current.ahead and not conditions.are_met(run):
+            run, was_ahead = end_of(waiting.pop(0), script)
+            if was_ahead and not conditions.are_met(run):
                 # A repeat would be a second chance, so only fresh interpreters count from here.
                 done, waiting, may_be_ahead = fresh_runs, [each for each in waiting if not each.ahead], False
                 continue
             done = [*done, run]
-            fresh_runs = fresh_runs if current.ahead else [*fresh_runs, run]
+            fresh_runs = fresh_runs if was_ahead else [*fresh_runs, run]
             if not conditions.are_met(run):
                 break
             if control is not None and of_eager is None:
                 display.show(Progress(Phase.CONTROL))
-                of_eager = end_of(controlling or start(control), control)
+                of_eager, _ = end_of(controlling or start(control), control)
                 if of_eager.failure is not None:
                     break
     return Verification(tuple(done), sum(map(conditions.are_met, done)), time.monotonic() - began, of_eager)

@@ -62,13 +62,10 @@ def differing_pairs(
             if c.shape != e.shape or c.device != e.device or not e.numel():
                 continue
             if c.dtype != e.dtype or not are_identical(c, e):
-                where = f"output {i}" if group == "output" else _where(group, names[i])
+                of_name = "gradient of {}" if group == "gradient" else "input {} after the call"
+                where = f"output {i}" if group == "output" else of_name.format(names[i])
                 pairs[group, i] = TensorPair(where, aspect, dense(c), dense(e))
     return pairs
-
-
-def _where(group: str, name: str) -> str:
-    return f"input {name} after the call" if group == "input" else f"gradient of {name}"
 
 
 def value_of(results: Results | None, key: Key, pair: TensorPair) -> torch.Tensor | None:

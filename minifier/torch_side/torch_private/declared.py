@@ -165,8 +165,9 @@ GRAPH_CACHES = [
 ]
 CACHE_FOLDER = _caches("torch._inductor.runtime.cache_dir_utils:default_cache_dir")
 VECTORS = _caches("torch._inductor.cpu_vec_isa:valid_vec_isa_list")
-KEY = _caches("torch._inductor.codecache:torch_key")
-PATTERNS = _caches("torch._inductor.fx_passes.joint_graph:lazy_init")
+_each_time = partial(_declare, loses="time: each probe with inductor makes anew what is made once")
+KEY = _each_time("torch._inductor.codecache:torch_key")
+PATTERNS = _each_time("torch._inductor.fx_passes.joint_graph:lazy_init")
 THREADS = _declare(
     "torch._inductor.async_compile:AsyncCompile.pool", loses="inductor in a fork of a process that has compiled"
 )

@@ -137,11 +137,12 @@ def warm_up_inductor(*, patterns: bool) -> None:
     # Without a compiler, for example, each child will see the error itself.
     with variable_set("TORCHINDUCTOR_CACHE_DIR", str(_checks())), contextlib.suppress(Exception):
         valid_vec_isa_list()
+    if patterns and (register_patterns := declared.PATTERNS.find()) is not None:
+        takes_device = bool(inspect.signature(register_patterns).parameters)  # not before torch 2.10
+        with contextlib.suppress(Exception):  # likewise
+            register_patterns(*[torch.device("cpu")][:takes_device])
     if (torch_key := declared.KEY.find()) is not None:
         torch_key()
-    if patterns and (register_patterns := declared.PATTERNS.find()) is not None:
-        with contextlib.suppress(Exception):  # likewise
-            register_patterns(torch.device("cpu"))
 
 
 def link_headers() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
@@ -69,15 +70,10 @@ def note_registrations() -> None:
         _operators.setdefault(name, _stack())
         return go_on()
 
-    declared.DEFINE.replace(lambda call: f"{call['self'].ns}::{_operator(call['schema'])}", define)
+    declared.DEFINE.replace(lambda call: f"{call['self'].ns}::{re.split('[.(]', call['schema'])[0].strip()}", define)
 
 
 _operators: dict[str, Stack] = {}
-
-
-def _operator(schema: str) -> str:
-    """Return the name of the operator, without its overload, that a schema like `op.Tensor(Tensor x) -> Tensor` has."""
-    return schema.partition("(")[0].partition(".")[0].strip()
 
 
 def operator_stack(name: str) -> Stack:
