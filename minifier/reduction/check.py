@@ -352,6 +352,7 @@ def confirmed_hang(
         (judged,) = runner.probe([reduced])
         if judged.verdict is Verdict.SAME or result.ended is not search.Ending.PROVED:
             runner.allow(timeout)
+            # The repro reports a hang after a round number of seconds, well above a passing run.
             return replace(reduced, patience=max(10.0, 10.0 * math.ceil(_HANG_FACTOR * timeout / 10))), result
         runner.allow(10 * judged.seconds)
         reduced, result = reduce_ops(runner, case, budget, anew=True)

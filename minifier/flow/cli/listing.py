@@ -52,7 +52,10 @@ def list_command(folders: Sequence[Path]) -> int:
     if not runs:
         print(f"no runs in {', '.join(map(str, folders or [RESULTS]))}")
         return 0
-    when = [time.strftime("%Y-%m-%d %H:%M", time.localtime(run.path.stat().st_mtime)) for run in runs]
-    rows = [(str(run.path), at, run.state, run.size, run.failure) for run, at in zip(runs, when, strict=True)]
+    rows = [(str(run.path), _when(run.path), run.state, run.size, run.failure) for run in runs]
     print_table(("folder", "when", "state", "size", "failure"), rows)
     return 0
+
+
+def _when(path: Path) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))

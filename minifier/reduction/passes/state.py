@@ -80,7 +80,7 @@ def _inputs_with(**values: Any) -> Edit:
 
 def _without_inference(case: Case) -> Case:
     """Return the Case under no_grad instead: the backend sees nothing else of inference mode when compiling."""
-    case = _with_inputs(case, lambda item: replace(item, inference=False))
+    case = _inputs_with(inference=False)(case)
     return replace(case, state=replace(case.state, inference=False))
 
 

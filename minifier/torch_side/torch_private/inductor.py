@@ -115,7 +115,9 @@ def link_libraries(into: Path, *, checks_only: bool = False) -> None:
 
 
 def _is_check(cpp: Path) -> bool:
-    return cpp.exists() and cpp.stat().st_size < _MAX_CHECK_BYTES and MACHINE_CHECK.encode() in cpp.read_bytes()
+    with contextlib.suppress(OSError):  # there is no source, or no longer
+        return cpp.stat().st_size < _MAX_CHECK_BYTES and MACHINE_CHECK.encode() in cpp.read_bytes()
+    return False
 
 
 def _checks() -> Path:
