@@ -6,7 +6,8 @@
     python benchmarks/ablation.py --of starts       starts of reductions and repros, over programs that take one
     ... --only REGEX                                rules, or programs, whose names have this in them
 
-Each writes its table in notes/rules.md anew; see README.md beside this file.
+Each writes its table in notes/rules.md anew; see README.md beside this file. Two programs that get worse are enough for
+a pass or a start: the quickest are asked first, and no more than six.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from programs import ROOT, Program, programs
 
 _UNNAMED = ("ops", "data", "definitions")  # passes whose probes are not named in the journal
 _ALL = "all at once"  # the phase of the reduction that takes several passes in a probe
+_ENOUGH = 2  # programs that get worse, of a pass or a start
+_MAX_ASKED = 6  # programs
 PAGE = ROOT / "notes" / "rules.md"
 Losses = Iterator[tuple[str, list[str]]]
 """Yields a rule, and what gets worse without it."""
@@ -62,30 +65,42 @@ def of_passes(only: re.Pattern[str]) -> Losses:
 
     The losses are those that `scale.py --diff` tells, and any op, statement or line more.
     """
-    chosen = [each for each in programs() if each.layer == "test" and each.exit == 0 and only.search(each.name)]
-    whole = {program.name: (program, _run(program)) for program in chosen if not program.lacks()}
+    whole = _whole([each for each in programs() if each.layer == "test" and each.exit == 0 and only.search(each.name)])
     for level, table in (("dynamo", "reduction.passes"), ("source", "repro.source.passes")):
         module = importlib.import_module(f"minifier.{table}{'.table' if level == 'dynamo' else ''}")
         for name, _ in module.TABLE:
-            losses = []
-            for program, row in whole.values():
-                takes = name in _UNNAMED or not {name, _ALL}.isdisjoint(row["passes"])
-                if row["level"] == level and takes and (told := _worse(row, _run(program, "--skip-pass", name))):
-                    losses.append(f"{program.name} ({told})")
-            yield f"{name} ({level})", losses
+            takes = [
+                (program, row)
+                for program, row in whole
+                if row["level"] == level and (name in _UNNAMED or not {name, _ALL}.isdisjoint(row["passes"]))
+            ]
+            yield f"{name} ({level})", _losses(takes, "--skip-pass", name)
 
 
 def of_starts(only: re.Pattern[str]) -> Losses:
     """Leave out a start; the losses are of the programs that take it. One that no program takes changes nothing."""
-    chosen = [each for each in programs() if each.exit in (0, 4) and only.search(each.name) and not each.lacks()]
-    whole = [(program, _run(program)) for program in chosen]
+    whole = _whole([each for each in programs() if each.exit in (0, 4) and only.search(each.name)])
     for start in importlib.import_module("minifier.flow.starts").STARTS:
         without = f"starts.STARTS = tuple(each for each in starts.STARTS if each.name != {start.name!r})"
         tool = "-c", f"from minifier.flow import starts; {without}; from minifier.flow.cli.entry import main; main()"
-        takes = [(program, row) for program, row in whole if start.name and start.name in row["fallbacks"]]
-        told = [(program.name, _worse(row, _run(program, tool=tool))) for program, row in takes]
         if start.name:
-            yield start.name, [f"{name} ({worse})" for name, worse in told if worse]
+            yield start.name, _losses([each for each in whole if start.name in each[1]["fallbacks"]], tool=tool)
+
+
+def _whole(chosen: Sequence[Program]) -> list[tuple[Program, scale.Row]]:
+    """Run the programs with all rules; the quickest first."""
+    rows = [(program, _run(program)) for program in chosen if not program.lacks()]
+    return sorted(rows, key=lambda each: each[1]["script"] * each[1]["times"])
+
+
+def _losses(
+    takes: Sequence[tuple[Program, scale.Row]], *options: str, tool: Sequence[str] = ("-m", "minifier")
+) -> list[str]:
+    losses: list[str] = []
+    for program, row in takes[:_MAX_ASKED]:
+        if len(losses) < _ENOUGH and (told := _worse(row, _run(program, *options, tool=tool))):
+            losses.append(f"{program.name} ({told})")
+    return losses
 
 
 def _run(program: Program, *options: str, tool: Sequence[str] = ("-m", "minifier")) -> scale.Row:
