@@ -145,7 +145,7 @@ def main(subject: str, only: str) -> None:
     for rule, losses in OF[subject](re.compile(only)):
         rows[rule] = losses
         click.echo(f"{rule}: {json.dumps(losses)}", err=True)
-    write(subject, rows)
+        write(subject, rows)
     click.echo(f"{sum(not losses for losses in rows.values())} of {len(rows)} rules change nothing.")
 
 
