@@ -30,7 +30,6 @@ from minifier.errors import (
     MachineFailed,
     MinifyError,
     NoRepro,
-    NothingToReduce,
     OtherMessage,
     StoppedAtOnce,
     StoppedEarly,
@@ -59,6 +58,7 @@ from minifier.search import fewest
 _MIN_OPS = 6  # of a reduced graph; a smaller one is read all the same
 _MIN_PROPORTION = 0.5  # of its ops: so many parts of it fail with messages of their own
 _MAX_TRANSFORM_OPS = 4  # of a graph that is read nevertheless
+_MAX_TRANSFORM_PROBES = 30  # of a graph with more of them, before its script is reduced: a fault of few ops is found
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,19 +147,43 @@ def _minimal_put_back(attempt: Attempt, is_changed: bool = True) -> Iterator[Exi
         yield undo
 
 
-def reduce(attempt: Attempt) -> Attempt:
-    """Reduce the attempt's Case.
+def reduce(attempt: Attempt, settings: Settings | None = None) -> Attempt:
+    """Reduce the attempt's Case, with the settings of its run unless others are given.
 
     An error that another start may get around becomes the attempt's error: the graph does not show the failure again,
     say. Raises NothingToReduce if the program fails without the backend, StoppedEarly, and all other errors.
     """
     try:
-        reduced = reduce_in_child(attempt, attempt.case, attempt.folder.path)
+        reduced = reduce_in_child(attempt, attempt.case, attempt.folder.path, settings)
     except MinifyError as error:
         if error.exit_code is not ExitCode.NO_REPRO:
             raise
         return replace(attempt, error=error)
     return replace(attempt, reduced=reduced, error=None)
+
+
+def _reduce_or_its_script(attempt: Attempt) -> Attempt:
+    """Reduce the attempt's Case; its script in place of a graph that is left with many ops of torch.func's transforms.
+
+    The script says these in a name, and a failure that needs them needs most of them: few probes tell it.
+    """
+    if not (_has_transforms(attempt.case) and is_of_script(attempt)):
+        return reduce(attempt)
+    few = min(_MAX_TRANSFORM_PROBES, attempt.run.settings.max_probes or _MAX_TRANSFORM_PROBES)
+    begun = reduce(attempt, replace(attempt.run.settings, max_probes=few))
+    if begun.reduced is None or not _has_time(begun):
+        return begun
+    if _has_transforms(begun.reduced.minimal):
+        begun.run.ui.say("the ops that are left are those of torch.func's transforms: reducing the script")
+        with _minimal_put_back(begun) as undo:
+            if (again := _unless_interrupted(reduce_script_instead)(begun)).repro is not None:
+                undo.pop_all()
+                return again.took("reduce the script of a graph that is made of transforms")
+    return reduce(attempt) if begun.reduced.summary.stopped_because and _has_time(begun) else begun
+
+
+def _has_transforms(case: Case) -> bool:
+    return sum(map(is_of_transform, case.graph.ops)) > _MAX_TRANSFORM_OPS
 
 
 def _reduced(
@@ -428,23 +452,6 @@ def _unless_interrupted(take: Callable[[Attempt], Attempt]) -> Callable[[Attempt
     return guarded
 
 
-def _has_transforms(attempt: Attempt) -> bool:
-    """Whether the graph consists of what torch.func's transforms do, which the script says in a name."""
-    ops = attempt.reduced.minimal.graph.ops if attempt.reduced is not None else ()
-    return sum(map(is_of_transform, ops)) > _MAX_TRANSFORM_OPS
-
-
-def _short_script(attempt: Attempt) -> Attempt:
-    """Reduce the script, which is easier to read than its graph."""
-    try:
-        again = reduce_script_instead(attempt)
-    except NothingToReduce as error:
-        raise NoRepro(str(error)) from None
-    if again.repro is None:
-        raise NoRepro(again.reason)
-    return again
-
-
 def _script(attempt: Attempt) -> Attempt:
     attempt.run.ui.say(f"no repro of the graph: {attempt.reason}")
     if attempt.reduced is None:
@@ -457,7 +464,7 @@ STARTS = (
         "",
         "ahead of all",
         lambda attempt: attempt.is_probed and attempt.reduced is None and attempt.error is None,
-        reduce,
+        _reduce_or_its_script,
     ),
     Start(
         RECORDED,
@@ -513,12 +520,6 @@ STARTS = (
         take_as_captured,
     ),
     Start(
-        "reduce the script whose graph is made of transforms",
-        "the ops that are left are what transforms of torch.func do, and the script says it in a name",
-        lambda attempt: _has_transforms(attempt) and is_of_script(attempt) and _has_time(attempt),
-        _unless_interrupted(_short_script),
-    ),
-    Start(
         "set all variables that the script sets",
         "there is no time to ask which of them the failure takes",
         lambda attempt: bool(_dropped_variables(attempt)) and not _has_time(attempt),
@@ -563,7 +564,7 @@ STARTS = (
     Start(
         "reduce the script itself",
         "there is no repro of the graph, and the script itself shows the failure",
-        lambda attempt: is_of_script(attempt) and not _has_transforms(attempt),
+        lambda attempt: is_of_script(attempt) and not (attempt.is_probed and _has_transforms(attempt.case)),
         _unless_interrupted(_script),
         is_last=True,
     ),

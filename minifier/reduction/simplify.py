@@ -30,7 +30,7 @@ Alternatives = Sequence[Edit]
 
 _MIN_SECONDS = 30.0
 _MAX_SEARCH_RATIO = 1.0  # seconds of the passes for each second of the search
-_MIN_NEEDS_SECONDS = 15.0
+_MIN_NEEDS_SECONDS = 8.0
 _MAX_NEEDS_RATIO = 0.2  # seconds of the measurement of needs for each second before
 
 
