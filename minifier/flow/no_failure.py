@@ -249,13 +249,10 @@ def _listed(head: str, lines: Sequence[str]) -> Iterator[str]:
     """Yield a head and the first of these lines, nothing without any."""
     if lines:
         yield f"{head}:"
-    yield from (f"    {_cut(line)}" for line in lines[:_MAX_LOG_LINES])
+    for line in lines[:_MAX_LOG_LINES]:
+        yield f"    {line}" if len(line) <= _MAX_LINE_CHARACTERS else f"    {line[:_MAX_LINE_CHARACTERS]} ..."
     if len(lines) > _MAX_LOG_LINES:
         yield f"    and {len(lines) - _MAX_LOG_LINES} more"
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= _MAX_LINE_CHARACTERS else line[:_MAX_LINE_CHARACTERS] + " ..."
 
 
 def _similar(trace: str) -> str:

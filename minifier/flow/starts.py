@@ -53,7 +53,8 @@ from minifier.flow.whole_script import is_of_script, reduce_script_instead
 from minifier.reduction.flakiness import longest_pause
 from minifier.reduction.passes.state import unset
 from minifier.reduction.passes.table import OF_VALUES
-from minifier.search import fewest
+from minifier.reduction.simplify_and_prove import STOPPED
+from minifier.search import Ending, fewest
 
 _MIN_OPS = 6  # of a reduced graph; a smaller one is read all the same
 _MIN_PROPORTION = 0.5  # of its ops: so many parts of it fail with messages of their own
@@ -118,7 +119,7 @@ def _after(start: Start, attempt: Attempt) -> Attempt:
             if again.repro_result is attempt.repro_result:
                 again = run.after(_find_repro, again)
             is_rarer = again.reduction.minimal.rate < attempt.reduction.minimal.rate  # to be told without a repro too
-            if again.repro is None and not is_rarer:
+            if again.repro is None and not is_rarer and start.name:
                 return attempt
         undo.pop_all()  # it stays
     return again.took(start.name) if start.name else again
@@ -162,28 +163,33 @@ def reduce(attempt: Attempt, settings: Settings | None = None) -> Attempt:
     return replace(attempt, reduced=reduced, error=None)
 
 
-def _reduce_or_its_script(attempt: Attempt) -> Attempt:
-    """Reduce the attempt's Case; its script in place of a graph that is left with many ops of torch.func's transforms.
-
-    The script says these in a name, and a failure that needs them needs most of them: few probes tell it.
-    """
-    if not (_has_transforms(attempt.case) and is_of_script(attempt)):
-        return reduce(attempt)
-    few = min(_MAX_TRANSFORM_PROBES, attempt.run.settings.max_probes or _MAX_TRANSFORM_PROBES)
-    begun = reduce(attempt, replace(attempt.run.settings, max_probes=few))
-    if begun.reduced is None or not _has_time(begun):
-        return begun
-    if _has_transforms(begun.reduced.minimal):
-        begun.run.ui.say("the ops that are left are those of torch.func's transforms: reducing the script")
-        with _minimal_put_back(begun) as undo:
-            if (again := _unless_interrupted(reduce_script_instead)(begun)).repro is not None:
-                undo.pop_all()
-                return again.took("reduce the script of a graph that is made of transforms")
-    return reduce(attempt) if begun.reduced.summary.stopped_because and _has_time(begun) else begun
+def _reduce_first(attempt: Attempt) -> Attempt:
+    """Reduce the attempt's Case; with few probes, one by one, if it may be left with ops of torch.func's transforms."""
+    settings = attempt.run.settings
+    if settings.max_probes is None and _has_transforms(attempt.case) and is_of_script(attempt):
+        settings = replace(settings, max_probes=_MAX_TRANSFORM_PROBES, workers=1)
+    return reduce(attempt, settings)
 
 
 def _has_transforms(case: Case) -> bool:
     return sum(map(is_of_transform, case.graph.ops)) > _MAX_TRANSFORM_OPS
+
+
+def _is_left_with_transforms(attempt: Attempt) -> bool:
+    return attempt.reduced is not None and _has_transforms(attempt.reduced.minimal)
+
+
+def _short_script(attempt: Attempt) -> Attempt:
+    """Reduce the script, which says in a name what its graph says in many ops."""
+    again = reduce_script_instead(attempt)
+    if again.repro is None:
+        raise NoRepro(again.reason)
+    return again
+
+
+def _is_cut_short(attempt: Attempt) -> bool:
+    stopped = attempt.reduced is not None and attempt.reduced.summary.stopped_because == STOPPED[Ending.MAX_PROBES]
+    return stopped and attempt.run.settings.max_probes is None and _has_time(attempt)
 
 
 def _reduced(
@@ -348,6 +354,8 @@ def _record_inputs(attempt: Attempt) -> Attempt:
 
 
 def _find_repro(attempt: Attempt) -> Attempt:
+    if not _has_time(attempt) and (dropped := _dropped_variables(attempt)):  # nor to ask which the failure takes
+        attempt = _with_pairs(attempt, dropped)
     return replace(attempt, repro_result=search_for(attempt, attempt.reduction.minimal).search())
 
 
@@ -464,7 +472,7 @@ STARTS = (
         "",
         "ahead of all",
         lambda attempt: attempt.is_probed and attempt.reduced is None and attempt.error is None,
-        _reduce_or_its_script,
+        _reduce_first,
     ),
     Start(
         RECORDED,
@@ -520,10 +528,16 @@ STARTS = (
         take_as_captured,
     ),
     Start(
-        "set all variables that the script sets",
-        "there is no time to ask which of them the failure takes",
-        lambda attempt: bool(_dropped_variables(attempt)) and not _has_time(attempt),
-        lambda attempt: _with_pairs(attempt, _dropped_variables(attempt)),
+        "reduce the script of a graph of transforms",
+        "the ops that are left after thirty probes are what transforms of torch.func do",
+        lambda attempt: _is_left_with_transforms(attempt) and is_of_script(attempt) and _has_time(attempt),
+        _unless_interrupted(_short_script),
+    ),
+    Start(
+        "",
+        "thirty probes did not end the reduction",
+        _is_cut_short,
+        _unless_interrupted(lambda attempt: replace(attempt, reduced=_reduced(attempt, attempt.case))),
     ),
     Start(
         "",
@@ -564,7 +578,7 @@ STARTS = (
     Start(
         "reduce the script itself",
         "there is no repro of the graph, and the script itself shows the failure",
-        lambda attempt: is_of_script(attempt) and not (attempt.is_probed and _has_transforms(attempt.case)),
+        lambda attempt: is_of_script(attempt) and not _is_left_with_transforms(attempt),
         _unless_interrupted(_script),
         is_last=True,
     ),
