@@ -1,4 +1,4 @@
-"""Backends in every form that a package gives them, none of which registers itself."""
+"""Backends and options in every form that a package gives them, none of which registers itself. They lower nothing."""
 
 from __future__ import annotations
 
@@ -10,22 +10,11 @@ from typing import Any
 import torch
 
 
-class NoRule(RuntimeError):
-    """What all of them raise at a tanh."""
-
-
-def refuse(gm: torch.fx.GraphModule, because: object) -> Callable[..., Any]:
-    """Raises NoRule where the graph has a tanh."""
-    if any("tanh" in str(node.target) + getattr(node.target, "__name__", "") for node in gm.graph.nodes):
-        raise NoRule(f"tanh has no rule: {because}")
-    return gm.forward
-
-
 def make(level: int = 1, *, names: Sequence[str] = ()) -> Callable[..., Any]:
     """A factory: what it makes holds its arguments."""
 
     def compiler(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        return refuse(gm, (level, list(names)))
+        raise NotImplementedError(level, names)
 
     return compiler
 
@@ -38,7 +27,7 @@ class Compiler:
         self.graphs: list[Any] = []
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        return refuse(gm, (self.level, self._dtype))
+        raise NotImplementedError
 
     def lower(self, gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         """The same, as a method."""
@@ -50,10 +39,10 @@ class Rules:
     """A frozen record that is called."""
 
     level: int
-    inner: tuple[Compiler, ...] = ()
+    inner: tuple[Any, ...] = ()
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        return refuse(gm, self.level)
+        raise NotImplementedError
 
 
 class Mode(enum.Enum):
@@ -71,12 +60,6 @@ class Config:
     depth: int = 2
 
 
-def configured(gm: torch.fx.GraphModule, inputs: list[Any], *, options: dict[str, Any]) -> Callable[..., Any]:
-    """Fails only with a config that asks for speed."""
-    config = options["config"]
-    return refuse(gm, config.depth) if config.mode is Mode.FAST else gm.forward
-
-
 class Session:
     """One that nothing but its own word can write down: it says so."""
 
@@ -85,9 +68,6 @@ class Session:
 
     def __minify__(self) -> tuple[list[str], str]:
         return ["from oddlib.authored import open_session"], f"open_session({self._handle['opened']!r})"
-
-    def __call__(self, gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        return refuse(gm, self._handle["opened"])
 
 
 def open_session(key: str) -> Session:
