@@ -56,10 +56,6 @@ SCRIPTS = (
         prints="gone\n",
     ),
     OddScript(
-        "allows itself few files",
-        before="import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))\n",
-    ),
-    OddScript(
         "allows itself no processes",
         before="import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (0, 0))\n",
     ),
@@ -94,11 +90,6 @@ SCRIPTS = (
         "has its own excepthook",
         before="import sys\nsys.excepthook = lambda kind, *_: print('hook:', kind.__name__)\n",
         prints=f"hook: {ERROR}\n",
-    ),
-    OddScript(
-        "leaves a daemon behind",
-        after="import os, signal\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        signal.pause()\n"
-        "    os._exit(0)\nos.wait()\n",
     ),
     OddScript(
         "leaves a thread that never ends",
@@ -137,12 +128,6 @@ SCRIPTS = (
         "\n\nsys.settrace(tracer)\n",
         after="sys.settrace(None)\nprint(len(lines) > 10)\n",
         prints=f"{ERROR}\nTrue\n",
-    ),
-    OddScript(
-        "uses multiprocessing with fork",
-        before="import multiprocessing\n\n\ndef double(n):\n    return 2 * n\n\n\n"
-        "with multiprocessing.get_context('fork').Pool(2) as pool:\n    print(pool.map(double, [1, 2, 3]))\n",
-        prints="[2, 4, 6]\n",
     ),
     OddScript(
         "replaces print and sys.stdout", before="import builtins, sys\nprint = builtins.print = sys.stdout = None\n"

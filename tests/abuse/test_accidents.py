@@ -130,13 +130,6 @@ def test_values_that_do_not_fit_are_left_out(project: Project):
 
 
 @pytest.mark.usefixtures("soak")
-def test_a_disk_for_results_that_is_full_from_the_beginning(project: Project):
-    ended = on_a_small_disk(project, project.out, "64k", True)
-    assert ended.code in (2, 5) and ended.left == (), ended.err
-    assert "attach it to a report" not in ended.err and "No space left on device" in ended.err
-
-
-@pytest.mark.usefixtures("soak")
 def test_a_disk_for_temporary_files_that_is_full_from_the_beginning(project: Project):
     """Python takes another folder for temporary files then."""
     ended = on_a_small_disk(project, project.temporary, "64k", True)

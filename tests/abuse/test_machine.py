@@ -54,39 +54,6 @@ def test_a_full_disk(project: Project):
     assert "attach it to a report" not in done.stderr and project.litter() == []
 
 
-LEAKY = """
-import threading
-import torch
-
-held = []
-
-
-def leaks(gm, inputs):
-    held.extend(open("/dev/null") for _ in range(200))
-    held.append(bytearray(2**24))
-    threading.Thread(target=threading.Event().wait, daemon=True).start()
-    if any(node.target is torch.tanh for node in gm.graph.nodes):
-        raise LookupError("no tanh")
-    return gm.forward
-
-
-def fn(x):
-    for n in range(60):
-        x = x.sin() + n
-    return torch.tanh(x).cos()
-
-
-with torch.no_grad():
-    torch.compile(fn, backend=leaks)(torch.randn(3))
-"""
-
-
-@pytest.mark.soak
-def test_a_backend_that_leaks(project: Project):
-    done = project.run(LEAKY)
-    assert done.code == 0 and done.ops == (122, 1), done.stderr
-
-
 BAD = {
     "changes the folder": "import os\nos.chdir('/')\n",
     "prints 100 MB": "print('x' * 10**8)\n",

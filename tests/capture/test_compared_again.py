@@ -263,24 +263,6 @@ def test_gradients_that_the_script_never_asks_for_are_not_compared(bureau):
     assert "gradients of 1." in said
 
 
-@pytest.mark.parametrize("backend", sampled(['"eager"', '"aot_eager"']))
-def test_graphs_that_are_trained_are_known(bureau, backend):
-    captured = bureau.capture(
-        f"""
-        import torch
-        first = torch.compile(lambda x: x.sin(), backend={backend})
-        second = torch.compile(lambda x: x.cos() * 2, backend={backend})
-        third = torch.compile(lambda x: x.tan() * 3, backend={backend})
-        x = torch.randn(4, requires_grad=True)
-        a = first(x)
-        b = second(a)
-        c = third(a)
-        torch.autograd.grad(b.sum(), x)
-        """
-    )
-    assert captured.trained == {1, 2}
-
-
 RETAINS = """
 import torch
 f = torch.compile(lambda x, w: torch.tanh(x @ w).sin(), backend="aot_eager")

@@ -13,14 +13,12 @@ from minifier.flow.cli.checking import GONE, SOMETHING_ELSE, STILL_THERE, check_
 pytestmark = pytest.mark.timeout(60)
 
 VALUES = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values")
-NO_EXCEPTION = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="no-exception")
 HANG = Fingerprint(Stage.COMPILE, Kind.TIMEOUT, message="no end")
 SIGNAL = Fingerprint(Stage.BACKWARD_COMPILE, Kind.SIGNAL, message="SIGABRT")
 FALLBACK = Fingerprint(Stage.COMPILE, Kind.SILENT_FALLBACK, message="<number> ops run in eager")
 PLACE = Frame("__main__", "<module>")
 RAISED = Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("ValueError",), PLACE, message="no lowering")
 AT_RUN = Fingerprint(Stage.RUN, Kind.EXCEPTION, ("ValueError",), PLACE, message="no lowering")
-GUARD = "import faulthandler, signal\nfaulthandler.dump_traceback_later(1, exit=True)\n"
 WARNS = "import logging\nlogging.getLogger('acme').warning('{}')"
 
 
@@ -36,22 +34,15 @@ WARNS = "import logging\nlogging.getLogger('acme').warning('{}')"
             {},
             SOMETHING_ELSE,
         ),
-        ("raise RuntimeError('Tensor-likes are not close!')", VALUES, {}, SOMETHING_ELSE),
-        ("assert False, 'eager raises, the compiled function does not'", NO_EXCEPTION, {}, STILL_THERE),
-        (GUARD + "signal.pause()", HANG, {}, STILL_THERE),
-        (GUARD, HANG, {}, GONE),
         ("import signal; signal.pause()", HANG, {}, STILL_THERE),
         ("raise ValueError('no')", HANG, {}, SOMETHING_ELSE),
         ("import os; os.abort()", SIGNAL, {}, STILL_THERE),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", SIGNAL, {}, SOMETHING_ELSE),
-        ("", SIGNAL, {}, GONE),
         (WARNS.format("12 ops run in eager"), FALLBACK, {}, STILL_THERE),
-        (WARNS.format("12 ops were compiled"), FALLBACK, {}, GONE),
         (WARNS.format("12 nodes: eager"), FALLBACK, {"match_log": "nodes: eager"}, STILL_THERE),
         ("raise ValueError('no lowering')", AT_RUN, {}, STILL_THERE),
         ("raise ValueError('no lowering')", RAISED, {"template": "call_backend"}, STILL_THERE),
         ("raise ValueError('no lowering')", RAISED, {"template": "compile_function"}, SOMETHING_ELSE),
-        ("raise KeyError('no lowering of erf')", AT_RUN, {}, SOMETHING_ELSE),
         ("raise KeyError('no lowering of erf')", AT_RUN, {"match": "lowering of \\w+"}, STILL_THERE),
         ("raise KeyError('no lowering of erf')", AT_RUN, {"match": "lowering of tanh"}, SOMETHING_ELSE),
     ],

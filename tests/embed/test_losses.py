@@ -6,10 +6,6 @@ import sys
 import pytest
 from layers import sampled
 
-from minifier.data import losses
-from minifier.torch_side.interfaces import Interface
-
-GONE = Interface(("torch:_gone_in_this_test",), "graphs")
 SCRIPT = """
 import torch
 import torch._dynamo.output_graph
@@ -36,11 +32,3 @@ def test_a_session_warns_once_of_what_it_loses(option, tmp_path):
     )
     assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
     assert done.stderr.count("OutputGraph.call_user_compiler") == 1
-
-
-def test_what_was_lost_ahead_of_a_run_is_no_loss_of_the_run():
-    with losses.losses_of_a_run():
-        GONE.find()
-        with losses.losses_of_a_run():
-            assert losses.losses() == []
-        assert len(losses.losses()) == 1

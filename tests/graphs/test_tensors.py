@@ -135,32 +135,6 @@ def test_what_is_more_than_numbers_is_refused_by_name(tensor, said):
         TensorFile().add_inputs({"x": tensor})
 
 
-DRAWN = [
-    (Drawn("randn"), "float32"), (Drawn("randn"), "float8_e5m2"), (Drawn("randn"), "complex64"),
-    (Drawn("zeros"), "int64"),
-    (Drawn("ones"), "bool"), (Drawn("bools"), "bool"), (Drawn("rand", -2, 5.5), "float16"),
-    (Drawn("randint", -3, 4), "int32"),
-    (Drawn("list", values=(1, 2, 3, 4, 5, 6)), "float64"),
-]  # fmt: skip
-
-
-LAYOUTS = [(1, 2), (6, 2), (3, 1)]  # a list is only ever drawn for a contiguous input
-
-
-@pytest.mark.parametrize(
-    ("drawn", "dtype", "stride"),
-    [(drawn, dtype, LAYOUTS[n % 3]) for n, (drawn, dtype) in enumerate(DRAWN)],
-    ids=str,
-)
-def test_drawn_inputs_have_the_type_and_layout_asked_for(drawn, dtype, stride):
-    meta = TensorMeta((2, 3), stride, dtype)
-    (one,), (two,) = (make_inputs([TensorInput("x", meta, drawn)], StoredTensors(None), None) for _ in range(2))
-    assert (one.dtype, one.shape, one.stride()) == (getattr(torch, dtype), (2, 3), stride)
-    assert bits(one) == bits(two), "another draw from the same seed"
-    if drawn.low is not None:
-        assert one.min() >= drawn.low and one.max() < drawn.high + 0.01
-
-
 @pytest.mark.parametrize("dtype", TYPES[::3], ids=str)
 def test_recorded_values_keep_bits_and_strides(tmp_path, dtype):
     def f(x):
