@@ -1,10 +1,8 @@
 """When two sightings are one failure."""
 
-import sys
 from dataclasses import replace
 
 import pytest
-import torch
 
 from minifier.data.failure import Aspect, Failure, Frame, Kind, Stage, Verdict, matches, same
 from minifier.data.failure.fingerprint import failure_of, of_exception
@@ -81,22 +79,6 @@ def test_a_variable_stands_for_the_node_that_is_named_after_its_op():
     assert not same(sought, seen, renamed={"a": "hidden", "c": "tanh_3"}) and not same(sought, seen, renamed={})
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        (MemoryError, "arena exhausted"),
-        (torch.OutOfMemoryError, "CUDA out of memory. Tried to allocate 2.00 GiB"),
-        (RuntimeError, "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory"),
-        (RuntimeError, "std::bad_alloc"),
-    ],
-)
-def test_out_of_memory_is_a_kind_of_its_own_whoever_says_so(kind, message):
-    found = seen(raised(lower, message, kind))
-    assert found.kind is Kind.OUT_OF_MEMORY
-    assert same(found, seen(raised(lower, "another allocation was refused", MemoryError)))
-    assert not same(found, seen(raised(lower, message, ValueError)))
-
-
 def test_the_site_is_the_backends_own_innermost_frame():
     import json
 
@@ -154,10 +136,6 @@ def wrapped(cause, depth=1, kind=RuntimeError):
         raise RuntimeError("compilation failed") from error
 
 
-def group(*messages):
-    raise ExceptionGroup("passes failed", [ValueError(m) for m in messages])  # noqa: F821
-
-
 def kernel(name):
     """Return a function of a generated module."""
     space = {"__name__": f"kernel_{name}"}
@@ -182,17 +160,6 @@ ALIKE = {
 def test_one_failure_is_recognised(pair):
     one, other = (seen(raised(work)) for work in ALIKE[pair])
     assert same(one, other)
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with Python 3.11")
-def test_the_members_of_a_group_are_part_of_it():
-    assert not same(seen(raised(group, "no table")), seen(raised(group, "no range")))
-    assert same(seen(raised(group, "no table")), seen(raised(group, "no table")))
-
-
-def test_an_exit_has_the_kind_that_it_has_from_outside():
-    found = seen(raised(sys.exit, "fatal: no lowering"))
-    assert (found.kind, found.message, found.types) == (Kind.EXIT, "exit status 1", ())
 
 
 def test_a_node_may_be_called_after_its_op_or_by_a_name_of_its_own():

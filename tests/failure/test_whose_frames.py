@@ -111,6 +111,7 @@ def test_links_in_a_row_that_say_the_same_are_one():
         ([link(kind="torch.cuda.OutOfMemoryError")], Kind.OUT_OF_MEMORY),
         ([link(kind="acme.OutOfMemoryError")], Kind.EXCEPTION),
         ([link(kind="acme.Error", bases=("RuntimeError",), message="std::bad_alloc")], Kind.OUT_OF_MEMORY),
+        ([link(kind="RuntimeError", message="DefaultCPUAllocator: can't allocate memory")], Kind.OUT_OF_MEMORY),
         ([link(kind="MemoryError"), link()], Kind.OUT_OF_MEMORY),
         ([link(), link(kind="MemoryError")], Kind.OUT_OF_MEMORY),
         ([link(), link(kind="MemoryError"), link()], Kind.EXCEPTION),

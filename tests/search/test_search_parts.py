@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import math
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 from search_graphs import transformer
 
-import minifier.search
 from minifier.search import Problem, SearchPhase, fewest
 from minifier.search.atoms import Dataflow, atoms_of, mask_of, members, size, within
 from minifier.search.phases import prefix
@@ -68,16 +65,6 @@ def test_domination_counts_what_was_answered_on_the_way_only() -> None:
     assert Place(ask, passing=(0b111,)).answer(ask, {0b011: True}) is False, "whatever was speculated"
     real = Ask(SearchPhase.PROVE, 0b011, 0.5, end)
     assert Place(real, passing=(0b111,)).answer(real, {}) is None, "a proof infers nothing"
-
-
-def test_the_search_imports_nothing_but_the_standard_library_and_itself() -> None:
-    allowed = {"__future__", "collections", "dataclasses", "enum", "heapq", "itertools", "time", "typing"}
-    for path in Path(minifier.search.__file__).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                assert {alias.name for alias in node.names} <= allowed, path
-            if isinstance(node, ast.ImportFrom) and not node.level:
-                assert str(node.module).split(".")[0] in allowed, path
 
 
 # The needed ones of a few things, each of which is dear to leave out.

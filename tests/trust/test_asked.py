@@ -7,7 +7,6 @@ import zipfile
 
 import pytest
 from failing_scripts import ONE_OP
-from layers import sampled
 from screens import in_a_terminal
 from vocabulary import tree
 
@@ -60,28 +59,6 @@ def test_a_case_that_was_edited_needs_one(project, case, canary):
     done = project.minify("reduce", *BRIEFLY, "--trust", "--out", project.out, case)
     assert done.code == 3 and canary.exists()
     assert foreign_code_in(project.out) == [], "what is made with --trust is one's own"
-
-
-@pytest.mark.parametrize("where", sampled(["no mark", "graph", "run.json", "another key", "a run folder"]))
-def test_nothing_of_somebody_else_runs(project, case, canary, tmp_path, where):
-    out = tmp_path / "given"
-    shutil.copytree(case, out / "case")
-    given, variables = out, {}
-    if where == "no mark":
-        changed(out / "case", canary, mark=None)
-    elif where == "graph":
-        text = (out / "case" / "graph.json").read_text()
-        (out / "case" / "graph.json").write_text(text.replace('"torch.tanh"', '"os.abort"'))
-    elif where == "run.json":
-        (out / "run.json").write_text(json.dumps({"target": "timeit", "arguments": [f"open({str(canary)!r}, 'w')"]}))
-    elif where == "another key":
-        given, variables = out / "case", {"XDG_DATA_HOME": str(tmp_path / "data")}
-    else:
-        shutil.copytree(case, out / "case" / "forward")
-        changed(out / "case" / "forward", canary)
-    done = project.minify("reduce", given, **variables)
-    assert done.code == 2 and "--trust" in done.stderr and not canary.exists()
-    assert "Traceback" not in done.stderr and not (out / "minimal").exists()
 
 
 @pytest.mark.soak
