@@ -52,15 +52,15 @@ STATE = State(
     environment=(("TORCHINDUCTOR_FREEZING", "1"),),
 )
 REPROS = {
-    **{name: CASES[name] for name in ("a small error", "random", "stride", "no gradient", "flaky", "hang")},
-    **{name: CASES[name] for name in ("no more memory", "dynamic=True", "a size marked dynamic", "a second size")},
-    **{name: CASES[name] for name in ("in place", "mutation", "gradient", "aliasing", "overwritten", "no exception")},
+    **{name: CASES[name] for name in ("random", "no gradient", "flaky", "a second size")},
+    **{name: CASES[name] for name in ("mutation", "gradient", "aliasing", "overwritten", "no exception")},
     **{name: CASES[name] for name in ("predicate", "flaky at run time", "backward of two results")},
     "inputs after a second number": CASES["a second number, inputs after the call"],
     "state": replace(EXCEPTION, state=STATE),
-    "calls ahead": replace(EXCEPTION, backend=ACME, before=(EARLIER, Call(times=2), EARLIER)),
     "a pause": replace(CASES["values"], before=(Call(pause=0.3),)),
-    "a pause after another graph": replace(EXCEPTION, before=(EARLIER, Call(times=2), replace(EARLIER, pause=1.0))),
+    "a pause after another graph": replace(
+        EXCEPTION, backend=ACME, before=(EARLIER, Call(times=2), replace(EARLIER, pause=1.0))
+    ),
     "silent fallback": replace(
         CASES["silent fallback"],
         failure=replace(CASES["silent fallback"].failure, message="DEBUG acme: gave up\nno use ("),

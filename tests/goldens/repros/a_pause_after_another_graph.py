@@ -1,6 +1,9 @@
 import time
 import torch
-import minifier_backends.faulty
+import acme
+
+
+backend = acme.Backend(2)
 
 
 def earlier(x):
@@ -16,11 +19,11 @@ def fn(x):
 
 
 x = torch.randn(2, 3)
-compiled = torch.compile(fn, backend="faulty_raise")
-torch.compile(earlier, backend="faulty_raise")(torch.ones(5))
+compiled = torch.compile(fn, backend=backend)
+torch.compile(earlier, backend=backend)(torch.ones(5))
 for _ in range(2):
     compiled(x)
-torch.compile(earlier2, backend="faulty_raise")(torch.ones(5))
+torch.compile(earlier2, backend=backend)(torch.ones(5))
 time.sleep(1)
 compiled(x)
 
