@@ -86,12 +86,6 @@ class Shown:
             assert timed.group(2) or STATUS.fullmatch(status), last
             self.statuses += [status] if status not in self.statuses[-1:] else []
 
-    def resize(self, terminal: int, columns: int) -> None:
-        """Makes the terminal narrower."""
-        self.columns = columns
-        self.screen.resize(self.lines, columns)
-        set_size(terminal, self.lines, columns)
-
 
 def set_size(terminal: int, lines: int, columns: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))

@@ -11,6 +11,7 @@ from clock import Clock, is_alive, wait_until
 
 from minifier.process import child as child_module
 from minifier.process.child import Child, end, supervise
+from minifier.process.descendants import read_threads
 from minifier.process.forked_step import run_step
 from minifier.process.interrupts import end_by_signals
 
@@ -214,3 +215,10 @@ def test_what_computes_without_end_is_stopped_on_a_busy_machine():
     children = [started(COMPUTES, 0.5), started(nested, 0.5)]
     supervise(children)
     assert all(child.timed_out for child in children)
+
+
+def test_threads_and_processes_that_end_while_they_are_read_are_left_out(monkeypatch):
+    assert str(os.getpid()) in read_threads(os.getpid(), "schedstat")
+    assert read_threads(2**22 + 1, "schedstat") == {}
+    monkeypatch.setattr(os, "listdir", lambda _: [str(2**22 + 1)])
+    assert read_threads(os.getpid(), "schedstat") == {}

@@ -76,10 +76,13 @@ NEVER_COUNTS = """
     import torch._dynamo.source
     del torch._dynamo.source.LocalSource
     from minifier.flow.cli.entry import command_line
-    command_line(["doctor"])
+    raise SystemExit(command_line(["run", "never.py"]) if command_line(["doctor"]) == 2 else "the doctor is content")
 """
 
 
-def test_the_doctor_counts_no_names_where_one_is_missing_that_everything_needs(project):
+def test_a_name_that_everything_needs_is_named_where_it_is_missing(project):
+    """And the doctor counts no others."""
+    project.write("print('never run')\n", "never.py")
     done = project.python("-c", "\n".join(line.strip() for line in NEVER_COUNTS.splitlines()))
-    assert "LocalSource" in done.stdout.splitlines()[-1]
+    assert "LocalSource" in done.stdout.splitlines()[-1] and done.returncode == 2, done.stderr
+    assert "LocalSource" in done.stderr and "minify doctor" in done.stderr

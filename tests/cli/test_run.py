@@ -207,7 +207,6 @@ def test_another_backend_that_works_leaves_nothing_to_reduce(project):
     project.out.symlink_to(target)
     project.write(BACKEND, "compilers.py")
     project.write(source_of(MODEL).replace("Tanh", "ReLU"))
-    for given, said in ((("compilers:no_tanh",), "no_tanh"), (("no_tan", "--import", "compilers"), "--backend")):
-        done = project.minify("run", "--out", project.out, "--backend", *given, "failing.py", "one", "--two")
-        assert done.code == 1 and said in done.stderr
+    done = project.minify("run", "--out", project.out, "--backend", "compilers:no_tanh", "failing.py", "one", "--two")
+    assert done.code == 1 and "no_tanh" in done.stderr
     assert project.out.is_symlink() and not any(target.iterdir())

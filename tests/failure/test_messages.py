@@ -9,8 +9,6 @@ import re
 from itertools import combinations, product
 from pathlib import Path
 
-import pytest
-
 from minifier.data.failure import Fingerprint, Kind, Stage, same
 from minifier.data.failure.normalise import normalise
 
@@ -55,9 +53,3 @@ def test_messages_of_one_failure_are_recognised_and_of_two_are_told_apart():
     misses, false_alarms = ([texts for _, is_same, texts in wrong if is_same is kind] for kind in (True, False))
     assert not false_alarms, "\n\n".join(false_alarms)
     assert len(misses) < MAX_MISSES * sum(is_same for _, is_same, _ in PAIRS), "\n\n".join(misses)
-
-
-@pytest.mark.parametrize("group", GROUPS, ids=lambda group: f"{group[0]}-{group[1][-40:]}")
-def test_a_group_names_its_source_and_has_both_kinds_of_pairs(group):
-    _, source, messages, others = group
-    assert source and len(messages) > 1 and others

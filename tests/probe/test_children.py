@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from clock import is_alive, wait_until
 
-from minifier.process.child import Child, supervise
-from minifier.process.descendants import adopt_orphans, kill_orphans
 from minifier.process.forked_step import run_step
 from minifier.reduction.probe.children import ChildEnd, Limits, run_children, tell
 from minifier.repro.source.run_source import run_source
@@ -164,24 +162,6 @@ def test_an_interrupt_while_waiting_leaves_no_child(tmp_path):
         run_children([job, job], Limits(50), scratch, tick)
     assert not any(is_alive(int(line)) for line in note.read_text().split())
     assert [p.name for p in scratch.iterdir() if p.name != "compiled"] == []
-
-
-def test_children_that_were_there_before_are_left_alone(forked, tmp_path):
-    """After `exec minify ...` those are the jobs of a shell."""
-
-    def work():
-        job = subprocess.Popen(["sleep", "inf"])
-        adopt_orphans()
-        supervise([Child.launched(["sh", "-c", f"setsid sleep inf & echo $! > {tmp_path}/orphan"])])
-        orphan = int((tmp_path / "orphan").read_text())
-        adopt_orphans()
-        kill_orphans()
-        wait_until(lambda: not is_alive(orphan))
-        found = is_alive(job.pid)
-        job.kill()
-        return found
-
-    assert forked(work)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

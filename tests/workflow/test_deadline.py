@@ -13,6 +13,7 @@ from minifier.data.settings import Settings
 from minifier.errors import NoRepro
 from minifier.flow import explain
 from minifier.flow.attempt import Attempt, ReproResult, Run
+from minifier.flow.reduce_in_child import limited
 from minifier.flow.repro_search import ReproSearch, search_for
 from minifier.process.progress import PhaseClock
 from minifier.reduction.probe.children import ChildEnd
@@ -63,6 +64,14 @@ def test_a_budget_of_the_users_is_for_the_reduction_alone(clock):
     settings = Settings(now=clock, budget=700.0).for_run(20.0, BEGUN)
     assert settings.seconds_for(20.0) == pytest.approx(700) and settings.seconds_left == pytest.approx(1000)
     assert Settings(now=clock, budget=7.0).for_run(20.0, BEGUN).seconds_left == 330
+
+
+def test_what_is_left_of_the_limits_for_a_second_reduction():
+    done = Summary(9, 1, 1, 1, {"total": 30}, True, "", 40.0)
+    assert limited(Settings(), done) == Settings()
+    assert limited(Settings(budget=100.0, max_probes=100), done) == Settings(budget=60.0, max_probes=70)
+    assert limited(Settings(budget=30.0, max_probes=31), done) == Settings(budget=1.0, max_probes=16)
+    assert limited(Settings(), replace(done, stopped_because="interrupted")).max_probes == 16
 
 
 def test_a_probe_that_hangs_ends_soon_after_the_deadline(clock, settings, tmp_path):

@@ -16,7 +16,7 @@ from warm_command import warm_python
 import minifier
 from minifier.data.case.store import load
 from minifier.data.settings import Settings
-from minifier.errors import NoRepro, NothingToReduce, UsageError
+from minifier.errors import NothingToReduce, UsageError
 from minifier.flow.folders import is_running
 
 pytestmark = pytest.mark.timeout(200)
@@ -115,17 +115,3 @@ def test_a_folder_that_is_not_empty_is_refused_before_anything_runs(scripts, tmp
     ui = type("Ui", (Lines,), {"show": fails})()
     with pytest.raises(UsageError):
         minifier.run(scripts("tanh"), Settings(verify=1), ui, out=tmp_path)
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_folder_that_was_there_stays_where_there_is_nothing_to_reduce(scripts, tmp_path):
-    out = tmp_path / "out"
-    out.mkdir()
-
-    def work():
-        os.chdir(tmp_path)
-        with pytest.raises((NothingToReduce, NoRepro)):
-            minifier.run(scripts("cos"), Settings(verify=1, level="source"), out=out)
-
-    in_child(work, tmp_path, 100)
-    assert out.is_dir() and not list(out.iterdir())

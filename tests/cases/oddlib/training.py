@@ -7,7 +7,6 @@ from torch._dynamo.backends.common import aot_autograd
 
 from oddlib.backends import LoweringError, Overflow, called
 from oddlib.deadly import end
-from oddlib.held import hold
 
 TOLD = {"op": "tanh_backward", "stage": "compile", "how": "raise", "call": 1}
 
@@ -141,22 +140,6 @@ def _refusing_symbols(graph, inputs):
 
 oddlib_backward_symbol = register_backend(name="oddlib_backward_symbol")(
     aot_autograd(fw_compiler=plain, bw_compiler=_refusing_symbols)
-)
-
-
-def _slowly(graph, inputs):
-    hold()
-    return plain(graph, inputs)
-
-
-def _no_pair(graph, inputs):
-    if {"tanh_backward", "sin"} <= names(graph):
-        raise LoweringError("no lowering for this pair")
-    return plain(graph, inputs)
-
-
-oddlib_trains_slowly = register_backend(name="oddlib_trains_slowly")(
-    aot_autograd(fw_compiler=_slowly, bw_compiler=_no_pair)
 )
 
 
