@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import random
 import string
 from collections.abc import Callable, Iterator
@@ -132,33 +131,11 @@ Bearer of the message, basic operations, session.run(None, {}), cookie: none
 
 
 def ordinary_lines() -> list[str]:
-    """Return lines without secrets: look-alikes, and this project's documents, samples and tests."""
+    """Return lines without secrets: look-alikes, and this project's documents, samples, repros and reports."""
     lines = LOOKALIKES.splitlines()
-    folders = (ROOT / name for name in ("docs", "notes", "samples", "backends", "repro_templates", "tests/cases"))
+    folders = (ROOT / name for name in ("docs", "notes", "samples", "backends", "repro_templates", "tests"))
     for path in sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".md")):
         lines += path.read_text(encoding="utf-8").splitlines()
-    return lines
-
-
-def report_lines() -> list[str]:
-    """Return the lines of reports on failures of all kinds, in Markdown, HTML and JSON."""
-    from case_samples import small_case
-    from outcomes import outcome
-
-    from minifier.data.failure import Failure, Fingerprint, Kind, Stage
-    from minifier.repro.report.markdown import markdown, page
-    from minifier.repro.report.outcome import result_data
-    from minifier.repro.report.sections import report_of
-
-    lines = []
-    for stage in Stage:
-        for kind in Kind:
-            message = f"no lowering for tanh: {small_case().failure.message}"
-            given = outcome(Failure(Fingerprint(stage, kind, ("E",), message=message), "E", message, message))
-            report = report_of(given)
-            lines += markdown(report).splitlines()
-            lines += page(report).splitlines()
-            lines += json.dumps(result_data(given), indent=1).splitlines()
     return lines
 
 
