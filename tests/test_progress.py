@@ -16,7 +16,6 @@ from minifier.process.progress import (
     Progress,
     ProgressPipe,
     Ui,
-    counted,
     run_displayed,
     run_for_result,
 )
@@ -173,11 +172,6 @@ def test_a_second_interrupt_ends_a_child_that_goes_on(forked):
         return end.interrupted_again, end.signal
 
     assert forked(interrupted) == (True, signal.SIGKILL)
-
-
-@pytest.mark.parametrize("number, words", [(0, "0 ops"), (1, "1 op"), (2, "2 ops")])
-def test_counted(number, words):
-    assert counted(number, "op") == words
 
 
 def test_an_interrupt_during_the_imports_is_raised_after_them():

@@ -302,18 +302,6 @@ def minified_here(script: Path, folder: Path, within: float = 120, *, fresh: boo
     return in_child(work, folder, within)
 
 
-def reduced_at(source: Path, out: Path, **settings: Any) -> Any:
-    """The reduction of a Case folder into another folder. Raises what the reduction raises."""
-    from minifier.data.case.run_folder import RunFolder
-    from minifier.data.case.store import load
-    from minifier.data.settings import Settings
-    from minifier.flow.attempt import Attempt, Run
-    from minifier.flow.reduce_in_child import reduce_in_child
-
-    case = load(source)
-    return reduce_in_child(Attempt(Run(Settings(**settings)), RunFolder(out), case), case, out)
-
-
 def let_hangs_last(folder: Path) -> None:
     """In this process, let the hangs of a captured script in this folder last an hour at once."""
     from minifier.capturing import capture
@@ -388,12 +376,17 @@ class Bureau:
 
     def reduce(self, number: int = 1, timeout: float = 60, **settings: Any) -> tuple[Any, Any]:
         """(summary, minimal Case) of the n-th graph. Raises what the reduction raises."""
+        from minifier.data.case.run_folder import RunFolder
+        from minifier.data.settings import Settings
         from minifier.errors import MinifyError
+        from minifier.flow.attempt import Attempt, Run
+        from minifier.flow.reduce_in_child import reduce_in_child
 
         def work() -> Any:
             faulthandler.disable()  # pytest's, which would have the stacks of dying probes
+            case, out = self.case(number), self.folder / f"out-{number}"
             try:
-                return reduced_at(self.graphs / str(number), self.folder / f"out-{number}", **settings)
+                return reduce_in_child(Attempt(Run(Settings(**settings)), RunFolder(out), case), case, out)
             except MinifyError as error:
                 return error
 

@@ -63,7 +63,6 @@ class Row:
 
     victim: str
     kills: int = 0
-    commands: int = 0
     results: int = 0
     same: int = 0
     left: list[str] = field(default_factory=list)
@@ -128,7 +127,6 @@ class Killer:
             before = self.row.kills
             self._disturb(process, kills, out / "case" / "case.json")
             kills -= self.row.kills - before
-            self.row.commands += 1
             code = process.wait(_MAX_SECONDS)
             if code == 0:
                 self._last = out
@@ -186,8 +184,3 @@ class Killer:
         # A script that is killed leaves its compiler's files in its own TMPDIR, as under plain Python.
         of_tool = [each for each in self.world.left() if not each.startswith("temporary file tmp")]
         return [*of_tool, *(f"file {path.relative_to(self._last)}" for path in partial)]
-
-
-def killed(victim: str, wanted: int, inductor: bool, folder: Path) -> Row:
-    """Kill so many processes of one kind."""
-    return Killer(folder, victim, 1, inductor).kill(wanted)

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from kills import VICTIMS, killed
+from kills import VICTIMS, Killer
 
 KILLS = int(os.environ.get("KILLS", "4"))  # of each kind; `KILLS=50 make soak PYTEST_ARGS=tests/abuse`
 
@@ -13,6 +13,6 @@ pytestmark = [pytest.mark.timeout(300 + 60 * KILLS), pytest.mark.usefixtures("so
 # With inductor a run of the script is long enough to be killed twice, and that counts as its failure.
 @pytest.mark.parametrize(("victim", "inductor"), [*((victim, False) for victim in VICTIMS), ("main", True)])
 def test_killed_at_random_moments_it_ends_with_the_same(tmp_path, victim: str, inductor: bool):
-    row = killed(victim, KILLS, inductor, tmp_path)
+    row = Killer(tmp_path, victim, seed=1, inductor=inductor).kill(KILLS)
     assert row.kills == KILLS and row.same == row.results > 0, row.notes
     assert row.left == []

@@ -1,9 +1,11 @@
 """The run that compares: what it says was compared was, whatever becomes of that run."""
 
 import pytest
+import torch
 from capture_looks import looked
 from layers import SOAK, sampled
 
+from minifier.capturing.compared_calls import Training
 from minifier.capturing.script import Program
 from minifier.capturing.script_limits import Comparing
 from minifier.data.case.store import load
@@ -261,6 +263,21 @@ def test_gradients_that_the_script_never_asks_for_are_not_compared(bureau):
     assert found.captured.failing == () and found.captured.trained == {1}
     assert [gradients for _, _, gradients in found.compared.compared] == [True, False]
     assert "gradients of 1." in said
+
+
+def test_the_graphs_below_the_roots_of_a_backward_pass_are_trained():
+    trained, x = [], torch.randn(4, requires_grad=True)
+    training = Training(trained.append)
+
+    def called(number, function, x):
+        before, y = training.before(number, (x,)), function(x)
+        training.after(number, (x,), y, before)
+        return y
+
+    first = called(1, torch.sin, x)
+    second, _ = called(2, torch.cos, first), called(3, torch.tan, first)
+    training.passes([second.sum()])
+    assert sorted(trained) == [1, 2]
 
 
 RETAINS = """

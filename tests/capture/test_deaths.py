@@ -29,7 +29,7 @@ def script(text):
     return HEAD + source_of(text)
 
 
-@pytest.mark.parametrize("how", ["SIGSEGV", "SIGKILL", "exit", "thread"])
+@pytest.mark.parametrize("how", sampled(["SIGSEGV", "SIGKILL", "exit", "thread"], 2))
 def test_a_death_at_run_time_is_seen_again_with_the_inputs_of_that_call(bureau, how):
     captured = bureau.capture(
         script(

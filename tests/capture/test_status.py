@@ -39,7 +39,9 @@ def test_the_outer_call_is_running_again_when_the_inner_one_came_back():
     status.leave(inner)
     assert places(status) == [(Stage.COMPILE, 1, 0)]
     status.leave(outer)
-    assert places(status) == []
+    assert places(status) == [] and not status.has_ended
+    status.ended()
+    assert status.has_ended
 
 
 def test_each_thread_has_a_place_and_gives_it_back():
@@ -83,16 +85,6 @@ def test_more_threads_than_places_do_no_harm():
     go.set()
     for thread in threads:
         thread.join()
-
-
-def test_the_end_is_noted_beside_the_slowest_call():
-    clock = Clock()
-    status = RunningCalls(now=clock)
-    token = status.enter(Stage.RUN, 1, 1)
-    clock.move(7.0)
-    status.leave(token)
-    status.ended()
-    assert status.has_ended and status.slowest == 7.0
 
 
 # What the waiting process reads of the script's calls while they are written.

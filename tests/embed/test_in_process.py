@@ -3,15 +3,12 @@
 import subprocess
 import sys
 import textwrap
-import zipfile
 
 import pytest
 from clock import wait_until
 from layers import SOAK, sampled
 from vocabulary import Project, source_of
 from warm_command import warm_python
-
-from minifier.repro.report.privacy import PRIVATE
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -165,17 +162,6 @@ def fn(x):
 with minifier.capture(sys.argv[1]):
     torch.compile(fn, backend="oddlib_tanh")(torch.randn(2, 3))
 """
-
-
-@pytest.mark.usefixtures("soak")
-def test_a_case_alone_is_written_and_reduced_elsewhere(project):
-    done = ran(project, CAPTURED)
-    assert done.returncode == 1 and f"`minify reduce {project.out}` makes a repro of it" in done.stderr
-    assert [path.name for path in project.out.iterdir()] == ["case"]
-    assert project.minify("reduce", "--verify", "1", project.out).code == 0
-    with zipfile.ZipFile(project.out / "bundle.zip") as bundle:
-        assert (project.out / "case" / PRIVATE).exists() and not any(PRIVATE in name for name in bundle.namelist())
-    assert "return x.tanh()" in (project.out / "repro.py").read_text()
 
 
 @pytest.mark.parametrize("text", [pytest.param(REGISTERED, marks=SOAK), CAPTURED], ids=["wrap", "capture"])

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random, randrange
 from typing import Any
@@ -18,22 +17,12 @@ from planted_faults import KINDS, Judge, planted_case
 _MAX_LARGER = 0.05  # share of the graphs
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A reduction beside the brute force. `difference`: how many ops more than the best subset has.
+def _difference(seed: str, kind: str, folder: Path, reduce: Callable[..., Any]) -> int:
+    """Return how many ops more than the best subset a reduction leaves.
 
     A subset has inputs in place of the other ops. A reduction may do with fewer ops: an operand stands in for an op, or
-    the graph returns all results of an op in place of one. `is_unique`: only one subset fails that has no smaller
-    failing one in it; `is_exact`: its ops are those that are left.
+    the graph returns all results of an op in place of one.
     """
-
-    kind: str
-    difference: int
-    is_unique: bool
-    is_exact: bool
-
-
-def _outcome(seed: str, kind: str, folder: Path, reduce: Callable[..., Any]) -> Outcome:
     folder.mkdir()
     case, fault, source = planted_case(Random(seed), kind, folder)
     sets = Judge(case, folder / "values").minimal_sets(fault)
@@ -49,11 +38,12 @@ def _outcome(seed: str, kind: str, folder: Path, reduce: Callable[..., Any]) -> 
     def of_names(names: frozenset[str]) -> Counter[str]:
         return Counter(case.graph.node(name).short_target for name in names)
 
-    outcome = Outcome(kind, len(ops) - len(sets[0]), len(sets) == 1, sets[0] == names or of_names(sets[0]) == targets)
-    if outcome.is_unique:
+    difference = len(ops) - len(sets[0])
+    if len(sets) == 1:  # only one subset fails that has no smaller failing one in it
         assert of_names(fault.ops) <= targets, f"{fault.ops} are not there{about}"
-        assert outcome.is_exact or outcome.difference < 0, f"other ops: {targets}{about}"
-    return outcome
+        is_exact = sets[0] == names or of_names(sets[0]) == targets
+        assert is_exact or difference < 0, f"other ops: {targets}{about}"
+    return difference
 
 
 @pytest.mark.timeout(900)
@@ -65,8 +55,8 @@ def _outcome(seed: str, kind: str, folder: Path, reduce: Callable[..., Any]) -> 
 def test_what_is_left_is_minimal(reduce, folder, laborious, record_property, graphs, seed):
     """The seed of the two hundred is drawn and printed; MINIMAL_SEED gives it."""
     kinds = [list(KINDS)[number % len(KINDS)] for number in range(graphs)]
-    outcomes = [_outcome(f"{seed}-{n}", kind, folder / f"graph-{n}", reduce) for n, kind in enumerate(kinds)]
-    sizes = Counter((each.kind, each.difference) for each in outcomes)
+    differences = [_difference(f"{seed}-{n}", kind, folder / f"graph-{n}", reduce) for n, kind in enumerate(kinds)]
+    sizes = Counter(zip(kinds, differences, strict=True))
     text = f"minimal means minimal, seed {seed}: ops more than the smallest set has, {sizes}"
     record_property("printed", text)
-    assert sum(each.difference > 0 for each in outcomes) <= _MAX_LARGER * graphs, text
+    assert sum(each > 0 for each in differences) <= _MAX_LARGER * graphs, text

@@ -2,8 +2,7 @@
 
 import ast
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minifier.capturing.slicing import Wanted, slice_module
@@ -62,21 +61,9 @@ def run(source, name):
     return value(names[name])
 
 
-@settings(max_examples=10)
 @given(modules(), st.data())
 def test_a_slice_behaves_as_the_whole_and_holds_nothing_unneeded(module, data):
-    check_slice(module, data)
-
-
-@pytest.mark.usefixtures("soak")
-@settings(max_examples=100)
-@given(modules(), st.data())
-def test_slices_of_many_modules(module, data):
-    check_slice(module, data)
-
-
-def check_slice(module, data):
-    """The slice behaves as the whole, and each of its statements is there for another one or for what is wanted."""
+    """Each of its statements is there for another one or for what is wanted."""
     source, bound = module
     name = data.draw(st.sampled_from(bound))
     found = slice_module(source, Wanted([name]))
