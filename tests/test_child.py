@@ -218,7 +218,7 @@ def test_what_computes_without_end_is_stopped_on_a_busy_machine():
 
 
 def test_threads_and_processes_that_end_while_they_are_read_are_left_out(monkeypatch):
-    assert str(os.getpid()) in read_threads(os.getpid(), "schedstat")
-    assert read_threads(2**22 + 1, "schedstat") == {}
-    monkeypatch.setattr(os, "listdir", lambda _: [str(2**22 + 1)])
-    assert read_threads(os.getpid(), "schedstat") == {}
+    own, gone = str(os.getpid()), str(2**22 + 1)
+    assert read_threads(int(gone), "schedstat") == {}
+    monkeypatch.setattr(os, "listdir", lambda _: [gone, own])
+    assert list(read_threads(os.getpid(), "schedstat")) == [own]
