@@ -16,23 +16,19 @@ FOLDER = Path(__file__).parent / "messages"
 MAX_MISSES = 0.03  # of the pairs of one failure
 
 
-def read_groups():
-    """Return (compiler, source, messages of one failure, messages of other failures) for each group."""
-    groups = []
+def read_pairs():
+    """Give (compiler and source, whether both are messages of one failure, the two messages) for each pair."""
     for file in sorted(FOLDER.glob("*.txt")):
         for group in re.split(r"^== ", file.read_text(), flags=re.MULTILINE)[1:]:
             source, *rest = re.split(r"^-- (same|other)\n", group, flags=re.MULTILINE)
             texts = list(zip(rest[::2], rest[1::2], strict=True))
             messages, others = ([text for kind, text in texts if kind == wanted] for wanted in ("same", "other"))
-            groups.append((file.stem, source.strip(), messages, others))
-    return groups
+            name = f"{file.stem} {source.strip()}"
+            yield from ((name, True, pair) for pair in combinations(messages, 2))
+            yield from ((name, False, pair) for pair in product(messages, others))
 
 
-GROUPS = read_groups()
-PAIRS = [
-    *((f"{c} {s}", True, pair) for c, s, messages, _ in GROUPS for pair in combinations(messages, 2)),
-    *((f"{c} {s}", False, pair) for c, s, messages, others in GROUPS for pair in product(messages, others)),
-]
+PAIRS = list(read_pairs())
 
 
 def identity(message):

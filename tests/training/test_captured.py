@@ -1,4 +1,4 @@
-"""Failures in backward passes, as they are captured: whose they are, with which graph and inputs."""
+"""Failures in backward passes, as they are captured: whose, with which graph and inputs; and one stopped reduction."""
 
 from dataclasses import replace
 
@@ -119,3 +119,11 @@ def test_a_failure_of_a_training(bureau, what):
     (failing,) = bureau.capture(script(text)).failing
     assert facts(failing) == expected or (expected is None and failing.stage.value == "backward-run")
     assert failing.forward is not None
+
+
+@pytest.mark.soak
+def test_a_reduction_of_a_backward_pass_that_was_stopped_goes_on(project):
+    done = project.run(one_step("oddlib_trains"), given=["--max-probes", "3"])
+    assert done.code == 3 and done.result["failure"]["stage"] == "backward-compile" and done.ops[1] > 2, done.stderr
+    done = project.minify("reduce", "--verify", "1", project.out)
+    assert (done.code, done.ops[1], done.result["level"]) == (0, 1, "dynamo"), done.stderr
