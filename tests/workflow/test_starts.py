@@ -30,8 +30,10 @@ from minifier.flow.folders import Asked
 from minifier.flow.starts import STARTS, Start, with_repro
 from minifier.process.progress import PhaseClock
 from minifier.reduction.check import Shown
+from minifier.reduction.simplify_and_prove import STOPPED
 from minifier.reduction.summary import OtherFailure, Summary
 from minifier.repro.emit.repro import Repro
+from minifier.search import Ending
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -175,6 +177,38 @@ def test_no_start_is_begun_without_time(attempt, probed):
     probed.shows = lambda _: clock.move(400)
     assert "time of the run is used up" in with_repro(attempt).reason
     assert len(probed) == 1
+
+
+def _slips(_attempt):
+    raise LookupError("a slip of the tool")
+
+
+@pytest.mark.parametrize(
+    ("script", "probes"),
+    [
+        (lambda attempt: replace(attempt, repro_result=ReproResult(CASE, Repro("pass\n", None))), [30]),
+        (lambda attempt: replace(attempt, error=NoRepro("it has no failure by itself")), [30, None]),
+        (_slips, [30, None]),
+    ],
+)
+def test_a_graph_of_transforms_has_few_probes_ahead_of_its_script(attempt, probed, monkeypatch, script, probes):
+    """The rest of them follows where no repro comes of the script."""
+    begun, asked = replace(SUMMARY, stopped_because=STOPPED[Ending.MAX_PROBES]), []
+
+    def reduce_in_child(_attempt, case, out, settings=None, *, doubtful=False):
+        asked.append(settings.max_probes if settings is not None else None)
+        save(case, RunFolder(out).minimal)
+        return Reduced(begun if asked[-1] else SUMMARY, case, case)
+
+    script_name = "reduce the script of a graph of transforms"
+    monkeypatch.setattr(module, "STARTS", [start for start in STARTS if start.name in ("", script_name)])
+    monkeypatch.setattr(module, "_has_transforms", lambda _: True)
+    monkeypatch.setattr(module, "is_of_script", lambda _: True)
+    monkeypatch.setattr(module, "reduce_in_child", reduce_in_child)
+    monkeypatch.setattr(module, "reduce_script_instead", script)
+    after = with_repro(replace(attempt, error=None))
+    assert asked == probes and after.fallbacks == ((script_name,) if after.repro is not None else ())
+    assert (after.repro is not None) is (after.reduced.summary == begun) and after.folder.minimal.exists()
 
 
 @pytest.mark.parametrize("has_repro", [True, False])

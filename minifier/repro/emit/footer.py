@@ -72,7 +72,7 @@ def _rate_in_words(rate: float) -> str:
     return "1 of 1000"
 
 
-def operator_imports(case: Case) -> tuple[str, ...]:
+def imports_of_operators(case: Case) -> tuple[str, ...]:
     """Return the imports that register custom operators, if the graph still calls any `torch.ops` function."""
     return case.script.imports if any(node.target.startswith("torch.ops.") for node in case.graph.ops) else ()
 
@@ -87,7 +87,7 @@ def needed_folder(modules: Iterable[str], folders: Iterable[str]) -> list[str]:
 def _modules(case: Case) -> set[str]:
     """Return the top-level modules that the repro imports."""
     backend = case.backend
-    lines = [*backend.ahead, *backend.imports, *operator_imports(case)]
+    lines = [*backend.ahead, *backend.imports, *imports_of_operators(case)]
     lines += [*imports_of(backend.options), *imports_of_config(case.state.config)]
     targets = {node.target.partition(":")[0].partition(".")[0] for node in case.graph.ops if ":" in node.target}
     return targets | packages_imported(*lines, definitions_left(case))

@@ -17,7 +17,7 @@ from minifier.data.case.store import copy_atomically, write_atomically
 from minifier.data.case.switches import statements
 from minifier.repro.emit.call_source import call_source
 from minifier.repro.emit.files_beside import NOTE_OF_FILE, VariablesSource, files_read, variables_source
-from minifier.repro.emit.footer import footer, operator_imports
+from minifier.repro.emit.footer import footer, imports_of_operators
 from minifier.repro.emit.forms import Form, Template, Variant, makes_inputs
 from minifier.repro.emit.graph_source import FunctionSource, function_source, with_public_flex
 from minifier.repro.emit.input_source import TENSOR_FILE, input_lines, marks
@@ -143,8 +143,8 @@ def write_repro(
     files = files_read(case.backend) if variant.files else {}
     of_script = split_imports(script_code)
     imports = {
-        *imports_of_template(template), *case.backend.imports, *imports_of(case.backend.options),
-        *operator_imports(case), *imports_of_settings, *input_imports, *source.imports, *own.imports, *calls.imports,
+        *imports_of_template(template), *case.backend.imports, *imports_of(case.backend.options), *imports_of_settings,
+        *imports_of_operators(case), *input_imports, *source.imports, *own.imports, *calls.imports,
         *environment.imports, *guards, *of_script.imports, *(["import logging"] if logging else ()),
     }  # fmt: skip
     stdlib = {"import os", *filter(is_stdlib, imports)} if environment.statements else set()
