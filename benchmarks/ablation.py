@@ -2,12 +2,13 @@
 
     python benchmarks/ablation.py --of messages     rules that take out of a message what varies, over pairs of messages
     python benchmarks/ablation.py --of secrets      shapes of secrets, over planted secrets
-    python benchmarks/ablation.py --of passes       passes over graphs and scripts, over programs of the corpus
-    python benchmarks/ablation.py --of starts       starts of reductions and repros, over programs that take one
+    python benchmarks/ablation.py --of passes --rows new.json     passes over graphs and scripts, over programs
+    python benchmarks/ablation.py --of starts --rows new.json     starts of reductions and repros, over programs
     ... --only REGEX                                rules, or programs, whose names have this in them
 
-Each writes its table in notes/rules.md anew; see README.md beside this file. Two programs that get worse are enough for
-a pass or a start: the quickest are asked first, and no more than six.
+Each writes its table in notes/rules.md anew; see README.md beside this file. A pass or a start is left out over
+programs that took it when `scale.py` ran them, which `--rows` tells. Two that get worse are enough for it: the quickest
+are asked first, and no more than six.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Losses = Iterator[tuple[str, list[str]]]
 """Yields a rule, and what gets worse without it."""
 
 
-def of_messages(only: re.Pattern[str]) -> Losses:
+def of_messages(only: re.Pattern[str], _rows: Path | None) -> Losses:
     """Leave out a rule of the normaliser; the losses are pairs of messages that are judged wrongly."""
     sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "failure")]
     normaliser = importlib.import_module("minifier.data.failure.normalise")
@@ -48,7 +49,7 @@ def of_messages(only: re.Pattern[str]) -> Losses:
             setattr(normaliser, table, rules)
 
 
-def of_secrets(only: re.Pattern[str]) -> Losses:
+def of_secrets(only: re.Pattern[str], _rows: Path | None) -> Losses:
     """Leave out the shapes of a kind of secret; the losses are kinds of planted secrets of which one is seen."""
     sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "report")]
     secrets = importlib.import_module("minifier.repro.report.secrets")
@@ -60,12 +61,12 @@ def of_secrets(only: re.Pattern[str]) -> Losses:
     secrets.SHAPES = shapes
 
 
-def of_passes(only: re.Pattern[str]) -> Losses:
-    """Leave out a pass over the quick programs of the corpus that are reduced at its level, and that take it.
+def of_passes(only: re.Pattern[str], rows: Path | None) -> Losses:
+    """Leave out a pass over the programs that are reduced at its level, and that take it.
 
     The losses are those that `scale.py --diff` tells, and any op, statement or line more.
     """
-    whole = _whole([each for each in programs() if each.layer == "test" and each.exit == 0 and only.search(each.name)])
+    whole = _whole(only, rows)
     for level, table in (("dynamo", "reduction.passes"), ("source", "repro.source.passes")):
         module = importlib.import_module(f"minifier.{table}{'.table' if level == 'dynamo' else ''}")
         for name, _ in module.TABLE:
@@ -77,9 +78,9 @@ def of_passes(only: re.Pattern[str]) -> Losses:
             yield f"{name} ({level})", _losses(takes, "--skip-pass", name)
 
 
-def of_starts(only: re.Pattern[str]) -> Losses:
+def of_starts(only: re.Pattern[str], rows: Path | None) -> Losses:
     """Leave out a start; the losses are of the programs that take it. One that no program takes changes nothing."""
-    whole = _whole([each for each in programs() if each.exit in (0, 4) and only.search(each.name)])
+    whole = _whole(only, rows)
     for start in importlib.import_module("minifier.flow.starts").STARTS:
         without = f"starts.STARTS = tuple(each for each in starts.STARTS if each.name != {start.name!r})"
         tool = "-c", f"from minifier.flow import starts; {without}; from minifier.flow.cli.entry import main; main()"
@@ -87,10 +88,13 @@ def of_starts(only: re.Pattern[str]) -> Losses:
             yield start.name, _losses([each for each in whole if start.name in each[1]["fallbacks"]], tool=tool)
 
 
-def _whole(chosen: Sequence[Program]) -> list[tuple[Program, scale.Row]]:
-    """Run the programs with all rules; the quickest first."""
-    rows = [(program, _run(program)) for program in chosen if not program.lacks()]
-    return sorted(rows, key=lambda each: each[1]["script"] * each[1]["times"])
+def _whole(only: re.Pattern[str], path: Path | None) -> list[tuple[Program, scale.Row]]:
+    """Return the programs of a run of `scale.py` that ended with a repro, with their rows; the quickest first."""
+    if path is None:
+        raise click.UsageError("which programs take it is told by --rows, the output of scale.py")
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    known = [(each, rows[each.name]) for each in programs() if each.name in rows and only.search(each.name)]
+    return sorted((pair for pair in known if pair[1]["repro"]), key=lambda pair: pair[1]["script"] * pair[1]["times"])
 
 
 def _losses(
@@ -115,7 +119,7 @@ def _worse(old: scale.Row, new: scale.Row) -> str:
     return ", ".join(f"{key} {old[key]} -> {new[key]}" for key in ("size", "lines") if new[key] > old[key])
 
 
-OF: dict[str, Callable[[re.Pattern[str]], Losses]] = {
+OF: dict[str, Callable[[re.Pattern[str], Path | None], Losses]] = {
     "messages": of_messages,
     "secrets": of_secrets,
     "passes": of_passes,
@@ -139,14 +143,15 @@ def write(subject: str, rows: Mapping[str, Sequence[str]]) -> None:
 @click.command(help=__doc__)
 @click.option("--of", "subject", type=click.Choice(list(OF)), required=True)
 @click.option("--only", default="", metavar="REGEX")
-def main(subject: str, only: str) -> None:
+@click.option("--rows", type=click.Path(path_type=Path, exists=True), metavar="JSON")
+def main(subject: str, only: str, rows: Path | None) -> None:
     """Leave out the rules of a subject, and write their table."""
-    rows = {}
-    for rule, losses in OF[subject](re.compile(only)):
-        rows[rule] = losses
+    found = {}
+    for rule, losses in OF[subject](re.compile(only), rows):
+        found[rule] = losses
         click.echo(f"{rule}: {json.dumps(losses)}", err=True)
-        write(subject, rows)
-    click.echo(f"{sum(not losses for losses in rows.values())} of {len(rows)} rules change nothing.")
+        write(subject, found)
+    click.echo(f"{sum(not losses for losses in found.values())} of {len(found)} rules change nothing.")
 
 
 if __name__ == "__main__":
