@@ -52,8 +52,8 @@ class Script:
         self._begin, self._end = visitor.begin, visitor.end
 
     def code(self, node: cst.CSTNode) -> str:
-        """Return the text of a node."""
-        return self.module.code_for_node(node)
+        """Return the text of a node; of an annotation without the colon or arrow, which libcst cannot write alone."""
+        return self.module.code_for_node(node.annotation if isinstance(node, cst.Annotation) else node)
 
     def span(self, edit: Edit) -> list[tuple[int, int]]:
         """Return the ranges of numbered nodes that the edit replaces."""
@@ -79,10 +79,10 @@ class Script:
         for old, new in edit.changes.items():
             line = self.line(old)
             around = self.code(line) if isinstance(line, cst.SimpleStatementLine) else ""
-            codes = _or_none(lambda new=new: [self.code(node) for node in new])  # type: ignore[misc]
+            codes = _or_none(lambda old=old, new=new: [self.code(node) for node in (old, *new)])  # type: ignore[misc]
             if codes is None:
                 return ()
-            texts += [around.strip(), self.code(old), *codes]
+            texts += [around.strip(), *codes]
         return tuple(texts)
 
     def after(self, edits: Iterable[Edit]) -> str | None:
