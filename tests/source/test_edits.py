@@ -42,6 +42,7 @@ CALLED_ONCE = ("functions", "imports")
         ("from a import b, c\n", "from a import c\n"),
         ("with a as b, c:\n    d\n", "with c:\n    d\n"),
         # a parameter, with the arguments that reach it
+        ("class A:\n def __init__(s, n=1):\n  b\nA()(c)\n", "class A:\n def __init__(s):\n  b\nA()(c)\n"),
         ("def f(x, y=1):\n    a\ngrad(f)(b, c)\n", "def f(x):\n    a\ngrad(f)(b)\n"),
         (
             "class A(M):\n    def forward(self, x, y):\n        c\n\nm = A()\nm(2, 3)\nA()(5, 6)\n",

@@ -179,16 +179,12 @@ def test_no_start_is_begun_without_time(attempt, probed):
     assert len(probed) == 1
 
 
-def _slips(_attempt):
-    raise LookupError("a slip of the tool")
-
-
 @pytest.mark.parametrize(
     ("script", "probes"),
     [
         (lambda attempt: replace(attempt, repro_result=ReproResult(CASE, Repro("pass\n", None))), [30]),
         (lambda attempt: replace(attempt, error=NoRepro("it has no failure by itself")), [30, None]),
-        (_slips, [30, None]),
+        (lambda _: {}["a slip of the tool"], [30, None]),
     ],
 )
 def test_a_graph_of_transforms_has_few_probes_ahead_of_its_script(attempt, probed, monkeypatch, script, probes):

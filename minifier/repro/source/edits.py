@@ -508,7 +508,7 @@ def _calls(script: Script, function: cst.FunctionDef, of_class: str) -> Iterator
         if isinstance(call, cst.Call) and call not in script.compiling:
             mentioned = set(map(_last_name, m.findall(call.func, m.Name() | m.Attribute())))
             is_made = isinstance(call.func, cst.Call) and bool(mentioned & {root, *made})  # `grad(f)(x)`, `Net()(x)`
-            if is_made or _last_name(call.func) in names:
+            if (is_made and name != "__init__") or _last_name(call.func) in names:
                 yield call
 
 
