@@ -148,12 +148,15 @@ def _minimal_put_back(attempt: Attempt, is_changed: bool = True) -> Iterator[Exi
         yield undo
 
 
-def reduce(attempt: Attempt, settings: Settings | None = None) -> Attempt:
-    """Reduce the attempt's Case, with the settings of its run unless others are given.
+def reduce(attempt: Attempt) -> Attempt:
+    """Reduce the attempt's Case; with few probes, one by one, if it may be left with ops of torch.func's transforms.
 
     An error that another start may get around becomes the attempt's error: the graph does not show the failure again,
     say. Raises NothingToReduce if the program fails without the backend, StoppedEarly, and all other errors.
     """
+    settings = attempt.run.settings
+    if settings.max_probes is None and _has_transforms(attempt.case) and is_of_script(attempt):
+        settings = replace(settings, max_probes=_MAX_TRANSFORM_PROBES, workers=1)
     try:
         reduced = reduce_in_child(attempt, attempt.case, attempt.folder.path, settings)
     except MinifyError as error:
@@ -161,14 +164,6 @@ def reduce(attempt: Attempt, settings: Settings | None = None) -> Attempt:
             raise
         return replace(attempt, error=error)
     return replace(attempt, reduced=reduced, error=None)
-
-
-def _reduce_first(attempt: Attempt) -> Attempt:
-    """Reduce the attempt's Case; with few probes, one by one, if it may be left with ops of torch.func's transforms."""
-    settings = attempt.run.settings
-    if settings.max_probes is None and _has_transforms(attempt.case) and is_of_script(attempt):
-        settings = replace(settings, max_probes=_MAX_TRANSFORM_PROBES, workers=1)
-    return reduce(attempt, settings)
 
 
 def _has_transforms(case: Case) -> bool:
@@ -472,7 +467,7 @@ STARTS = (
         "",
         "ahead of all",
         lambda attempt: attempt.is_probed and attempt.reduced is None and attempt.error is None,
-        _reduce_first,
+        reduce,
     ),
     Start(
         RECORDED,
