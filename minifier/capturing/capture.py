@@ -115,12 +115,10 @@ def _in_child(
     status: RunningCalls,
     on_failure: OnFailure | None = None,
 ) -> int:
-    from torch.compiler import set_stance
-
     from minifier.capturing.aot import ExportedObserver
     from minifier.capturing.backend_reference import note_reads, source_at_compile
     from minifier.capturing.observer import Observer, compile_with
-    from minifier.capturing.uncompiled import exclude
+    from minifier.capturing.watched_script import WatchedScript
     from minifier.torch_side.torch_private import aot, dynamo, inductor, modes, registrations
 
     script.under_run = True
@@ -143,13 +141,13 @@ def _in_child(
     exported = ExportedObserver(observer)
     inductor.observe_aot_inductor(exported.compiling, exported.loaded)
     aot.note_backward_passes(observer.trains)
-    if terms.in_eager:
-        set_stance("force_eager")
-    if terms.uncompiled:
-        exclude(terms.uncompiled)
+    _set_modes(terms)
+    watched = WatchedScript(os.path.abspath(program.file), folder) if terms.watched else None
     path_before = {os.path.abspath(folder) for folder in sys.path}
 
     def ended(end: ScriptEnd) -> None:
+        if watched is not None:
+            watched.written(end)
         observer.look_back()
         given = variables({**baseline.environment, **dict(terms.variables)})
         environment = [pair for pair in variables(os.environ) if pair not in given]
@@ -161,15 +159,30 @@ def _in_child(
         observer.log.write("ended", **facts)
         status.exits()
 
-    before = None
-    if program.is_redirected:
-        before = functools.partial(compile_with, program.backend, program.modules, terms.module_calls)
+    redirect = functools.partial(compile_with, program.backend, program.modules, terms.module_calls)
     if terms.memory is not None:
         limit_data(terms.memory)
+    if watched is not None:
+        watched.start()
     with overheard(observer.heard, logging.WARNING if terms.match_log is None else logging.INFO):
-        code = run_program(program, ended, before)
+        code = run_program(program, ended, redirect if program.is_redirected else None)
     status.ended()
     return code
+
+
+def _set_modes(terms: Terms) -> None:
+    """Set what torch.compile does in this process, and how it rounds."""
+    from torch.compiler import set_stance
+
+    from minifier.capturing.uncompiled import exclude
+    from minifier.torch_side.torch_private.modes import round_differently
+
+    if terms.in_eager:
+        set_stance("force_eager")
+    if terms.uncompiled:
+        exclude(terms.uncompiled)
+    if terms.other_rounding:
+        round_differently()
 
 
 class GraphProgress:
@@ -295,7 +308,7 @@ class FoundFailures:
 
     `compared` is the run that compared results with eager's, or None. `own_failure` is how the script failed by itself,
     by a check of its results say, ahead of that run. `work` is the folder for all runs. `fallbacks` are the names of
-    the workflow's fallbacks that led here.
+    the workflow's fallbacks that led here. `watched` is the folder of the comparing run, with what the script saw.
     """
 
     program: Program
@@ -306,6 +319,7 @@ class FoundFailures:
     compared: Captured | None = None
     own_failure: Failure | None = None
     fallbacks: tuple[str, ...] = ()
+    watched: Path | None = None
 
 
 def run_script(
@@ -346,7 +360,7 @@ def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT
     lost: list[tuple[int, str]] = []
     for n in range(1, _MAX_COMPARING_RUNS + 1):
         place = found.work / f"compared-{'strictly-' if settings.measure.strict else ''}{n}"
-        second = capture(found.program, place, replace(found.terms, comparing=comparing), ui)
+        second = capture(found.program, place, replace(found.terms, comparing=comparing, watched=True), ui)
         if second.failing or second.lost is None or second.end.interrupted:
             break
         lost += second.not_compared[-1:]
@@ -359,9 +373,10 @@ def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT
         if second.bounded:
             ui.say(f"further calls were not compared: comparing had taken {second.bounded:.0f} s")
         second = replace(second, failing=_worst_first(second.failing))
-        return replace(found, captured=second, graphs=place, terms=terms, compared=second, own_failure=first.failure)
+        found = replace(found, captured=second, graphs=place, terms=terms, compared=second, watched=place)
+        return replace(found, own_failure=first.failure)
     missing = tuple(dict([*lost, *second.not_compared]).items())
-    return replace(found, terms=terms, compared=replace(second, not_compared=missing))
+    return replace(found, terms=terms, compared=replace(second, not_compared=missing), watched=place)
 
 
 def _worst_first(failing: Sequence[FailingGraph]) -> tuple[FailingGraph, ...]:
@@ -373,6 +388,13 @@ def run_in_eager(found: FoundFailures, ui: Ui = SILENT) -> Captured:
     """Run the script again, as before, with torch.compile running everything in eager mode."""
     terms = replace(found.terms, comparing=None, in_eager=True)
     return capture(found.program, found.work / "in-eager", terms, ui)
+
+
+def watch_in_eager(found: FoundFailures, ui: Ui = SILENT, *, other_rounding: bool = False) -> tuple[Captured, Path]:
+    """Run the script in eager mode and note what it sees; return the run and the folder of its notes."""
+    place = found.work / ("in-eager-rounded" if other_rounding else "in-eager-watched")
+    terms = replace(found.terms, comparing=None, in_eager=True, watched=True, other_rounding=other_rounding)
+    return capture(found.program, place, terms, ui), place
 
 
 def run_by_itself(found: FoundFailures, ui: Ui = SILENT) -> str:

@@ -73,6 +73,8 @@ class Terms:
     in_place: this is the user's own process, which minify's failures must not end.
     comparing: compare calls of each graph with eager.
     in_eager: torch.compile runs everything in eager mode.
+    watched: note what the script sees of its variables; seed random numbers, so that two such runs draw the same.
+    other_rounding: run with one thread and without oneDNN, which rounds differently.
     module_calls: calls of modules from outside of modules are compiled, where another backend than the script's does.
     variables: environment variables that are set before the script runs.
     uncompiled: the class, as `module:qualname`, whose forward is not compiled; "" for none.
@@ -88,6 +90,8 @@ class Terms:
     in_place: bool = False
     comparing: Comparing | None = None
     in_eager: bool = False
+    watched: bool = False
+    other_rounding: bool = False
     module_calls: bool = False
     variables: tuple[tuple[str, str], ...] = ()
     uncompiled: str = ""
@@ -100,6 +104,8 @@ class Terms:
             return f"with torch.compiler.disable on {self.uncompiled.rpartition(':')[2]}"
         if self.comparing is not None:
             return "comparing results with eager's"
+        if self.other_rounding:
+            return "in eager mode, rounded differently"
         if self.in_eager:
             return "in eager mode"
         if self.keep is not None:

@@ -223,6 +223,7 @@ DISABLED_PASSES = _key(INDUCTOR_CONFIG, "disabled_passes", since=(2, 11))
 # Attributes of objects, and other texts.
 WRAPPED_BACKEND = _text("torch._dynamo.eval_frame", "_torchdynamo_orig_backend", since=(2, 9))
 WRAPPED_CALLABLE = _text("torch._dynamo.eval_frame", "_torchdynamo_orig_callable", until=(2, 8))
+WRAPPER_ID = _text("torch._dynamo.eval_frame", "_torchdynamo_wrapper_id", since=(2, 12))
 LAZY_FORWARD = _text("torch.fx._lazy_graph_module", "_lazy_forward")
 DYNAMIC_MARKS = tuple(
     _text("torch._dynamo.decorators", f"_dynamo_{how}_indices") for how in ("dynamic", "weak_dynamic", "unbacked")

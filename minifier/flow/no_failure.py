@@ -24,6 +24,7 @@ from minifier.errors import (
     NothingToReduce,
 )
 from minifier.flow.attempt import Run, backend_fallbacks
+from minifier.flow.compared_script import compare_script, minify_compared
 from minifier.flow.whole_script import minify_failing_source, minify_script
 from minifier.process.progress import counted
 from minifier.repro.report.outcome import Outcome
@@ -45,7 +46,13 @@ def minify_other_failure(found: FoundFailures, folder: RunFolder, run: Run) -> O
     if captured.failure is None or INVALID_BACKEND in captured.traceback:
         nothing = nothing_failed(program, captured, found.compared)
         if type(nothing) is NothingToReduce:
-            return _minify_unobserved(found, folder, run, nothing)
+            compared = compare_script(found, run.ui)
+            if compared.sights:
+                run.ui.say(
+                    f"each graph is right, but the script does not see what it sees in eager mode: {compared.sights[0]}"
+                )
+                return minify_compared(found, compared.sights, folder, run)
+            return _minify_unobserved(found, folder, run, NothingToReduce(f"{nothing}\n{compared.said}".strip()))
         raise nothing
     run.ui.say("no backend call failed, but the script did: running it in eager mode")
     in_eager = run_in_eager(found, run.ui)

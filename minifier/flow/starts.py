@@ -23,6 +23,7 @@ from minifier.data.case.graph import is_of_transform
 from minifier.data.case.store import load, save
 from minifier.data.case.switches import of_script, others
 from minifier.data.case.symbolic_sizes import goes_through_dynamo
+from minifier.data.failure import Stage
 from minifier.data.settings import Settings
 from minifier.errors import (
     ExitCode,
@@ -36,6 +37,7 @@ from minifier.errors import (
     ToolFailed,
 )
 from minifier.flow.attempt import Attempt, Reduced
+from minifier.flow.compared_script import reduce_compared_script
 from minifier.flow.keep_case import RECORDED, may_have_lost_inputs, with_inputs_recorded
 from minifier.flow.reduce_in_child import (
     Variables,
@@ -455,6 +457,13 @@ def _unless_interrupted(take: Callable[[Attempt], Attempt]) -> Callable[[Attempt
     return guarded
 
 
+def _is_of_unchecked_script(attempt: Attempt) -> bool:
+    """Whether a script that can be run again got a wrong result, and did not fail by that."""
+    is_wrong = attempt.case.failure.fingerprint.stage is Stage.COMPARE
+    is_known = attempt.call is not None and attempt.asked is not None and not attempt.program.is_redirected
+    return is_wrong and is_known and not is_of_script(attempt)
+
+
 def _script(attempt: Attempt) -> Attempt:
     attempt.run.ui.say(f"no repro of the graph: {attempt.reason}")
     if attempt.reduced is None:
@@ -575,6 +584,13 @@ STARTS = (
         "there is no repro of the graph, and the script itself shows the failure",
         lambda attempt: is_of_script(attempt) and not _is_left_with_transforms(attempt),
         _unless_interrupted(_script),
+        is_last=True,
+    ),
+    Start(
+        "reduce the script with a check against eager mode",
+        "there is no repro of the graph, and the script does not check its wrong result itself",
+        _is_of_unchecked_script,
+        _unless_interrupted(reduce_compared_script),
         is_last=True,
     ),
     Start(

@@ -41,6 +41,7 @@ from minifier.reduction.probe.children import Limits, run_children
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.environment import EnvironmentCollector
 from minifier.repro.report.outcome import Outcome
+from minifier.repro.source.eager_check import CheckedScript
 from minifier.repro.source.probe import TIMEOUT_FACTOR
 from minifier.repro.source.reduce_script import KnownRun, ReducedScript, as_run, reduce_script, shows_failure_of_call
 from minifier.repro.source.run_source import in_eager, said_of_exit, seeded
@@ -75,15 +76,21 @@ def minify_script(found: FoundFailures, folder: RunFolder, run: Run, before: str
         raise
 
 
-def minify_failing_source(found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:
+def minify_failing_source(
+    found: FoundFailures, folder: RunFolder, run: Run, checked: CheckedScript | None = None
+) -> Outcome:
     """Reduce a script whose first run, `found`, showed no failure, and report. Nothing is written without a repro.
+
+    `checked` is the script that `found` names, if this tool has added a check to it.
 
     Raises NoRepro, or NothingToReduce, if the script shows no failure where it is reduced, or fails in eager mode too.
     """
     folder, captured, run = _begun(found, folder, run), found.captured, run.in_time(found.captured.seconds)
     try:
         with contextlib.closing(EnvironmentCollector()) as collector:
-            attempt = reduce_to_script(found.program, folder, run, _named_backend(captured), captured=captured)
+            attempt = reduce_to_script(
+                found.program, folder, run, _named_backend(captured), captured=captured, checked=checked
+            )
             if attempt.repro is None:
                 raise NoRepro(attempt.reason)
             return report(replace(attempt, capture_seconds=captured.seconds, fallbacks=found.fallbacks), collector)
@@ -131,15 +138,18 @@ def reduce_to_script(
     backend: BackendReference,
     of_backend: Case | None = None,
     captured: Captured | None = None,
+    checked: CheckedScript | None = None,
 ) -> Attempt:
     """Reduce the script. Return the attempt with the reduced script as its repro, or with the reason for no repro.
 
     The reports name `backend`. `captured` is the script's first run, if known; `of_backend` and the raised errors are
-    as in `reduce_script`.
+    as in `reduce_script`. `checked` is the script, if this tool has added a check to it.
     """
-    reduced = _reduced(program, folder, run, of_backend, captured)
+    reduced = _reduced(program, folder, run, of_backend, captured, checked)
     seconds = captured.seconds if captured is not None else of_backend.script.seconds if of_backend is not None else 0.0
     script = Script(program.name, path=reduced.path, folders=reduced.folders, seconds=seconds)
+    if checked is not None:
+        script = replace(script, sight=str(checked.sight))
     failure, first = reduced.failure, captured.failure if captured is not None else None
     if first is not None and same(first.fingerprint, failure.fingerprint):
         failure = replace(failure, traceback=first.traceback)  # with the script's own lines and name
@@ -210,7 +220,12 @@ def named_code(source: str) -> list[str]:
 
 
 def _reduced(
-    program: Program, folder: RunFolder, run: Run, of_backend: Case | None, captured: Captured | None
+    program: Program,
+    folder: RunFolder,
+    run: Run,
+    of_backend: Case | None,
+    captured: Captured | None,
+    checked: CheckedScript | None,
 ) -> ReducedScript:
     """Reduce the script. Raises FailsByItself only for a script that fails in eager mode in its own folder too.
 
@@ -227,22 +242,26 @@ def _reduced(
             "into a script and give the script: of a test, its module, with a call of the test at the end"
         )
     try:
-        known, interrupt = _known(program, captured), functools.partial(run.interrupt, INTERRUPTED)
+        known, interrupt = _known(program, captured, checked), functools.partial(run.interrupt, INTERRUPTED)
         reduced = reduce_script(program, folder.path, run.settings, run.ui, of_backend, known, interrupt)
         if left := named_code(reduced.source):
             raise NoRepro(f"what is left of the script runs {', '.join(left)}, which is not in it; its code has to be")
         return reduced
     except FailsByItself as error:
         by_itself = error
+    if checked is not None:
+        raise NoRepro(f"the check that was added to it does not hold in eager mode: {by_itself}")
     if _fails_in_eager(program, run):
         raise by_itself
     raise NoRepro(f"{by_itself}\nThat is so in an empty folder only, as for a reduction of its source")
 
 
-def _known(program: Program, captured: Captured | None) -> KnownRun:
+def _known(program: Program, captured: Captured | None, checked: CheckedScript | None) -> KnownRun:
     known = KnownRun()
     if captured is not None:
         known = KnownRun(captured.failure, captured.seconds, captured.path)
+    if checked is not None:
+        known = replace(known, check=checked.check)
     if literals := literals_of(program, known.path):
         known = replace(known, with_data=with_literals(as_run(program), literals))
     return known

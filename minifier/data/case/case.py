@@ -113,6 +113,7 @@ class Script:
     file: the name of the script's file, `train.py`.
     line: the script's line that led to the backend call, or 0.
     slowest: seconds of its longest backend call that returned.
+    sight: what the script sees otherwise than in eager mode, where each graph is right; "" where a graph or it fails.
     waited: seconds from the end of its first compilation to the failing call.
     """
 
@@ -127,6 +128,7 @@ class Script:
     slowest: fields.Seconds = 0.0
     waited: fields.Seconds = 0.0
     graph_number: fields.Natural = 1
+    sight: fields.Text = ""
     graphs: fields.Natural = 1  # 0 as long as the first one is traced
 
 

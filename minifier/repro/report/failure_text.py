@@ -68,6 +68,7 @@ _HOW = {
 def title_of(case: Case) -> str:
     """Return the title of an issue about the failure: `[backend] SIGFPE compiling torch.matmul with an empty input`."""
     message = headline(case.failure.message) if case.level is Level.SOURCE and _has_message(case) else ""
+    message = case.script.sight or message
     said = f": {shortened(message, _MAX_TITLE_MESSAGE_CHARS)}" if message else ""
     name = "torch.compile" if case.level is Level.SOURCE and case.backend.name == "eager" else case.backend.name
     return f"[{name}] {event_of(case)}{_condition(case)}{said}"
@@ -78,6 +79,7 @@ def event_of(case: Case) -> str:
     failure, stage = case.failure, case.failure.fingerprint.stage
     if case.level is Level.SOURCE:
         event = "the script's own check fails" if is_own_check(failure) else _event(failure)
+        event = "another value than in eager mode" if case.script.sight else event
         return event if _has_message(case) else f"{event} under torch.compile"
     if stage is Stage.COMPARE:
         return f"{_wrong(failure.fingerprint.message)} {_ops(case)}"
@@ -130,6 +132,11 @@ def sentence_of(outcome: Outcome) -> str:
     failure, fingerprint = outcome.shown_failure, case.failure.fingerprint
     program = _program(outcome)
     where = code(f"torch.compile(..., backend={_written(case.backend)})")
+    if case.script.sight:
+        return (
+            "Each graph is right by itself, but under `torch.compile` the script sees another value than in eager "
+            f"mode: {prose(case.script.sight)}. The repro runs its statements in both modes and compares the value."
+        )
     if case.level is Level.SOURCE and is_own_check(failure):
         if fingerprint.kind is Kind.EXIT:
             return f"Under `torch.compile` the script ends with {code(failure.message)}; without it the script runs."

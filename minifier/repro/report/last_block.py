@@ -95,7 +95,8 @@ def _failed(outcome: Outcome) -> str:
     if fingerprint.stage is Stage.COMPARE:
         return f"{event}; {_how_wrong(outcome)}"
     says = fingerprint.kind in (Kind.EXCEPTION, Kind.SILENT_FALLBACK) or is_own_check(failure)
-    message = shortened(headline(failure.message), _MAX_MESSAGE_CHARACTERS) if says else ""
+    message = case.script.sight or (headline(failure.message) if says else "")
+    message = shortened(message, _MAX_MESSAGE_CHARACTERS)
     rate = f" (in about {case.rate:.0%} of attempts)" if case.rate < 1 else ""
     return f"{event}: {message}{rate}" if message else event + rate
 

@@ -17,6 +17,7 @@ import torch
 
 from minifier.data.failure.frames import STDLIB_FOLDERS, own_traced_line
 from minifier.reduction.probe.children import ChildEnd, tell
+from minifier.repro.source.statement_tree import texts_of
 from minifier.torch_side.fx.script_objects import FILE
 from minifier.torch_side.torch_private.dynamo import (
     as_dynamo_takes,
@@ -67,6 +68,17 @@ class Condition:
 
     def accept(self, run: SourceRun) -> None:
         """Take in a source that shows the failure."""
+
+
+class Kept(Condition):
+    """These statements stay, by their texts."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.frozen = frozenset(texts)
+
+    def may_hold(self, source: str) -> bool:
+        """Return whether the source has them all."""
+        return self.frozen <= {text for _, text in texts_of(source)}
 
 
 class SameEvidence(Condition):

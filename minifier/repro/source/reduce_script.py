@@ -45,7 +45,7 @@ from minifier.process.progress import Phase, Progress, ProgressPipe, Ui, counted
 from minifier.reduction.probe.verdicts import seen
 from minifier.reduction.summary import KEPT, Summary
 from minifier.repro.emit.footer import needed_folder, versions
-from minifier.repro.source.conditions import SameLine, SameSeeds, SourceRun
+from minifier.repro.source.conditions import Kept, SameLine, SameSeeds, SourceRun
 from minifier.repro.source.edit_search import is_readable
 from minifier.repro.source.frozen import Frozen
 from minifier.repro.source.probe import TIMEOUT_FACTOR, SourceLab, passed, write_others
@@ -63,12 +63,14 @@ class KnownRun:
     path: folders that the script added to the import path.
     with_data: the script with literals in the place of data from files, arguments and the environment; "" if it is not
     known.
+    check: the texts of statements that this tool has added.
     """
 
     failure: Failure | None = None
     seconds: float = 0.0
     path: tuple[str, ...] = ()
     with_data: str = ""
+    check: tuple[str, ...] = ()
 
 
 def first_failure(
@@ -88,7 +90,7 @@ def first_failure(
     failure = replace(failure, fingerprint=replace(failure.fingerprint, at_traced=True))
     lab.sought = failure.fingerprint
     lab.missing = missing_names(source)
-    lab.conditions = [SameLine(first)]
+    lab.conditions = [SameLine(first), *([Kept(known.check)] if known.check else [])]
     if not _type(failure.fingerprint).startswith(ERRORS_OF_DYNAMO):
         frozen = Frozen(first)
         lab.conditions += [frozen, *([SameSeeds(first)] if frozen.has_check else [])]
@@ -319,13 +321,14 @@ def _reduce(
         if known.seconds:
             lab.first_seconds = max(_MIN_FIRST_SECONDS, TIMEOUT_FACTOR * known.seconds)
         source, failure = first_failure(lab, as_run(program), of_backend, known, program.said)
-        before = len(tree_of(as_run(program), lab.frozen).statements)
+        added = len(known.check) + 1 if known.check else 0  # with the function of the script's statements
+        before = len(tree_of(as_run(program), lab.frozen).statements) - added
 
         def script(text: str, after: int, stopped: str, minimal: bool = False) -> ReducedScript:
             return ReducedScript(
                 text,
                 before,
-                after,
+                after - added,
                 minimal,
                 probes=tuple((verdict.value, count) for verdict, count in lab.counts.items()),
                 seconds=time.monotonic() - started,

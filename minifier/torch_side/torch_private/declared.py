@@ -77,6 +77,12 @@ DISABLE_INFERENCE_MODE = _declare(
     "torch._dynamo.convert_frame:maybe_disable_inference_mode", loses="inference mode: repros do not enter it"
 )
 
+COMPILED_FUNCTION = _declare(
+    "torch._dynamo.eval_frame:_TorchDynamoContext.__call__",
+    loses="what the script sees of calls of compiled code: only graphs are compared with eager mode",
+    parameters=("self", "fn"),
+)
+
 _tracing = partial(_declare, loses="failures of Dynamo while it traces an op: the script is reduced instead")
 TRACE_FRAME = _tracing("torch._dynamo.symbolic_convert:InstructionTranslator.run", parameters=("self",))
 RUN_NODE = _tracing("torch._dynamo.utils:run_node", parameters=("node",))

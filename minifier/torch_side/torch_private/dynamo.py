@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import _TorchCompileInductorWrapper, _TorchCompileWrapper
+from torch._dynamo.eval_frame import OptimizeContext
 from torch._dynamo.exc import (
     BackendCompilerFailed,
     RestartAnalysis,
@@ -28,7 +29,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.node import map_arg
 
 from minifier.data.failure.observed import chain
-from minifier.data.torch_names import LAZY_FORWARD, WRAPPED_BACKEND, WRAPPED_CALLABLE
+from minifier.data.torch_names import LAZY_FORWARD, WRAPPED_BACKEND, WRAPPED_CALLABLE, WRAPPER_ID
 from minifier.torch_side.interfaces import TORCH, Arguments, ending_all
 from minifier.torch_side.torch_private import declared
 
@@ -191,6 +192,28 @@ def aot_autograd_arguments(backend: Any) -> dict[str, Any] | None:
         arguments["bw_compiler"] = backward.__closure__[0].cell_contents
     forward = arguments.get("fw_compiler")
     return {name: value for name, value in arguments.items() if name == "fw_compiler" or value is not forward}
+
+
+def observe_compiled_calls(around: Callable[[Callable[[], Any]], Any]) -> None:
+    """Call `around(call)` at each call of a function that torch.compile makes from now on; it returns `call()`.
+
+    A compiled module calls such a function. Dynamo inlines the original in code that it traces.
+    """
+
+    def compile_function(context: Any, go_on: Callable[[], Any]) -> Any:
+        compiled = go_on()
+        if not isinstance(context, OptimizeContext) or not isinstance(compiled, types.FunctionType):
+            return compiled
+
+        @functools.wraps(compiled)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return around(lambda: compiled(*args, **kwargs))
+
+        if hasattr(call, WRAPPER_ID):
+            setattr(call, WRAPPER_ID, id(call))
+        return call
+
+    declared.COMPILED_FUNCTION.replace(lambda call: call["self"], compile_function)
 
 
 class _CompiledCall:

@@ -1,0 +1,214 @@
+"""Notes what a script sees of its variables around each call of compiled code, for a comparison of two runs.
+
+Code outside of graphs may go wrong under torch.compile while each graph is right: an attribute that is not set, a hook
+that is not called, a branch that is taken by a stale guard. The script is the only one to see that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pickle
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from minifier.capturing.script import ScriptEnd
+from minifier.torch_side.compare.results import random_state_kept
+from minifier.torch_side.compare.visible import Leaf, leaves_of
+from minifier.torch_side.torch_private.dynamo import observe_compiled_calls
+
+_NOTES = "notes.pickle"
+_SEED = 0
+_ALL_CALLS = 16  # of compiled code that are noted; after these each whose number is a power of two
+_MAX_TEXTS = 10_000  # that the script prints
+RESULT = "result"  # the name of what a call returned, in expressions
+
+
+class Moment(Enum):
+    """When something was noted."""
+
+    BEFORE = "before a call of compiled code"
+    AFTER = "after a call of compiled code"
+    PRINTED = "printed"
+    RETURNED = "at the end of a function"
+    ENDED = "at the end of the script"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the script is: its line, and the range of columns of the running call (None below Python 3.11).
+
+    `function` is the name and first line of the innermost function of the script; the name is empty in its module.
+    """
+
+    line: int
+    columns: tuple[int, int, int, int] | None = None  # line, column, last line, column after the end; lines from 1
+    function: tuple[str, int] = ("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What the script saw at a moment: leaves by expression, or the text that it printed."""
+
+    moment: Moment
+    place: Place
+    leaves: Mapping[str, Leaf] = field(default_factory=dict)
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """The notes of a run in their order, and the type of the exception that ended it, if any, with its line.
+
+    `draws` has, for each note after a call, the state of torch's random numbers.
+    """
+
+    notes: tuple[Note, ...]
+    error: str = ""
+    line: int = 0
+    draws: Mapping[int, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> Notes | None:
+        """Read what a run noted; None if it died."""
+        try:
+            notes = pickle.loads((folder / _NOTES).read_bytes())
+        except (OSError, EOFError, pickle.UnpicklingError):  # the process died, perhaps as it wrote
+            return None
+        assert isinstance(notes, cls)
+        return notes
+
+
+class WatchedScript:
+    """Notes what the script in `file` sees. `written` writes the notes to `folder` at the script's end."""
+
+    def __init__(self, file: str, folder: Path) -> None:
+        self._file, self._folder = file, folder
+        self._notes: list[Note] = []
+        self._draws: dict[int, bytes] = {}
+        self._last: dict[CodeType, tuple[FrameType, Place]] = {}  # the last call of each function with a noted call
+        self._calls = self._texts = 0
+        self._is_inside = False
+
+    def start(self) -> None:
+        """Note from now on. Seed the generators of random numbers, as both runs have to draw the same."""
+        torch.manual_seed(_SEED)
+        random.seed(_SEED)
+        if (numpy := sys.modules.get("numpy")) is not None:
+            numpy.random.seed(_SEED)
+        observe_compiled_calls(self._around)
+        sys.stdout = _Told(sys.stdout, self._printed)
+
+    def written(self, end: ScriptEnd) -> None:
+        """Note the variables of the script at its end, and write all notes."""
+        self._is_inside = True
+        for frame, place in self._last.values():
+            if place.function[0]:
+                self._note(Moment.RETURNED, place, frame.f_locals)
+        main = sys.modules.get("__main__")
+        if main is not None:
+            self._note(Moment.ENDED, Place(0), vars(main))
+        error, line = "", 0
+        if end.links:
+            error = str(end.links[-1]["type"]).rpartition(".")[2]
+            frames = [frame for frame in end.links[-1]["frames"] if frame[2] == self._file]
+            line = frames[-1][3] if frames else 0
+        notes = Notes(tuple(self._notes), error or ("SystemExit" if end.status else ""), line, self._draws)
+        (self._folder / _NOTES).write_bytes(pickle.dumps(notes))
+
+    def _around(self, call: Callable[[], Any]) -> Any:
+        """Note the variables around an outermost call of compiled code."""
+        frame = None if self._is_inside else self._frame()
+        if frame is None:
+            return call()
+        self._calls += 1
+        place = _place(frame)
+        self._last[frame.f_code] = frame, place
+        if self._calls > _ALL_CALLS and self._calls & (self._calls - 1):
+            return self._inside(call)
+        self._note(Moment.BEFORE, place, frame.f_locals)
+        result = self._inside(call)
+        self._draws[len(self._notes)] = torch.get_rng_state().numpy().tobytes()
+        self._note(Moment.AFTER, place, {RESULT: result, **_without(frame.f_locals, RESULT)})
+        return result
+
+    def _inside(self, call: Callable[[], Any]) -> Any:
+        self._is_inside = True
+        try:
+            return call()
+        finally:
+            self._is_inside = False
+
+    def _frame(self) -> FrameType | None:
+        """Return the innermost running frame of the script's own file."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename != self._file:
+            frame = frame.f_back
+        return frame
+
+    def _note(self, moment: Moment, place: Place, variables: Mapping[str, Any]) -> None:
+        leaves: dict[str, Leaf] = {}
+        with random_state_kept(), torch.no_grad():
+            for name, value in variables.items():
+                if not name.startswith("__") and name.isidentifier():
+                    leaves |= leaves_of(value, name)
+        self._notes.append(Note(moment, place, leaves))
+
+    def _printed(self, text: str) -> None:
+        frame = None if self._is_inside or not text.strip() else self._frame()
+        if frame is not None and self._texts < _MAX_TEXTS:
+            self._texts += 1
+            self._notes.append(Note(Moment.PRINTED, _place(frame), text=text.strip()))
+
+
+def _without(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {each: value for each, value in variables.items() if each != name}
+
+
+def _place(frame: FrameType) -> Place:
+    code, columns = frame.f_code, None
+    if sys.version_info >= (3, 11):
+        position = next(_positions(code, frame.f_lasti // 2), None)
+        if position is not None and None not in position:
+            line, last, column, end = position
+            columns = (line, column, last, end)
+    name = "" if code.co_name == "<module>" else code.co_name
+    return Place(frame.f_lineno, columns, (name, code.co_firstlineno if name else 0))
+
+
+def _positions(code: CodeType, instruction: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the source range of an instruction: first and last line, first column and the column after the last."""
+    for number, position in enumerate(code.co_positions()):  # type: ignore[attr-defined]
+        if number == instruction:
+            yield position
+
+
+class _Told(io.TextIOBase):
+    """A stream that tells what is written to it, and is otherwise the stream below."""
+
+    def __init__(self, stream: Any, tell: Callable[[str], None]) -> None:
+        self._stream, self._tell = stream, tell
+
+    def write(self, text: str) -> int:
+        """Write the text to the stream, and tell it."""
+        self._tell(text)
+        with contextlib.suppress(ValueError):  # the script has closed it
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("_stream", "_tell", "write", "flush", "__class__"):
+            return super().__getattribute__(name)
+        return getattr(super().__getattribute__("_stream"), name)

@@ -1,0 +1,186 @@
+"""Compare what a script sees with what it sees in eager mode, where each graph agrees with eager's."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import libcst as cst
+
+from minifier.capturing.capture import FoundFailures, watch_in_eager
+from minifier.capturing.script import Program
+from minifier.capturing.watched_script import RESULT, Moment, Note, Notes
+from minifier.data.case.run_folder import RunFolder
+from minifier.data.case.store import write_atomically
+from minifier.errors import NoRepro, NothingToReduce
+from minifier.flow.attempt import Attempt, Run
+from minifier.flow.whole_script import minify_failing_source, reduce_to_script
+from minifier.process.progress import Ui, counted
+from minifier.repro.report.outcome import Outcome
+from minifier.repro.source.eager_check import CheckedScript, Sight, with_check
+from minifier.torch_side.compare.visible import Leaf, Unlike, differences, is_noise
+
+_MAX_SIGHTS = 4  # for which a check is tried
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)")
+_MIN_RELATIVE_ERROR = 1e-3  # of printed numbers
+_SHARE_OF_ERROR = 0.1  # is the tolerance of the check
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedScript:
+    """What a script sees otherwise than in eager mode, the first differences first, and a sentence about it."""
+
+    sights: tuple[Sight, ...] = ()
+    said: str = ""
+
+
+def compare_script(found: FoundFailures, ui: Ui) -> ComparedScript:
+    """Run the script in eager mode, and compare what it sees with the notes of its comparing run.
+
+    A difference does not count if a second run in eager mode, rounded in another way, differs as much.
+    """
+    compiled = Notes.read(found.watched) if found.watched is not None else None
+    if compiled is None:
+        return ComparedScript()
+    captured, place = watch_in_eager(found, ui)
+    eager = Notes.read(place)
+    if eager is None or captured.end.interrupted:
+        return ComparedScript()
+    seen: tuple[Sight, ...] = ()
+    if next(sights(compiled, eager, eager), None) is not None:
+        _, place = watch_in_eager(found, ui, other_rounding=True)
+        other = Notes.read(place)
+        seen = tuple(itertools.islice(sights(compiled, eager, other), _MAX_SIGHTS)) if other is not None else ()
+    compared = sum(1 for _ in _pairs(compiled, eager))
+    said = (
+        f"Compared: what the script sees of its variables, at {counted(compared, 'moment')}. It agreed with eager mode."
+    )
+    if compared < len(eager.notes):
+        said += " Later ones were not compared: from there on the runs draw other random numbers, or go another way."
+    return ComparedScript(seen, said)
+
+
+def _pairs(compiled: Notes, eager: Notes) -> Iterator[tuple[int, Note, Note]]:
+    """Yield the notes of both runs, as far as the runs go the same way and draw the same random numbers."""
+    for number, (ours, theirs) in enumerate(zip(compiled.notes, eager.notes, strict=False)):
+        if (ours.moment, ours.place) != (theirs.moment, theirs.place):
+            return
+        if compiled.draws.get(number) != eager.draws.get(number):
+            return
+        yield number, ours, theirs
+
+
+def sights(compiled: Notes, eager: Notes, other: Notes) -> Iterator[Sight]:
+    """Yield what a run sees otherwise than the eager run, at most one value of each note, the first notes first.
+
+    `other` is a second eager run, rounded in another way: what differs between both as much is left out.
+    """
+    for number, ours, theirs in _pairs(compiled, eager):
+        again = other.notes[number] if number < len(other.notes) else None
+        if again is None or (again.moment, again.place) != (theirs.moment, theirs.place):
+            return
+        unlike = [u for u in differences(ours.leaves, theirs.leaves) if not is_noise(u, theirs.leaves, again.leaves)]
+        shown = [each for each in unlike if each.compiled and each.eager] or unlike
+        if _texts_differ(ours.text, theirs.text) and not _texts_differ(theirs.text, again.text):
+            yield Sight(ours.moment, ours.place, "", ours.text, theirs.text)
+        if shown:
+            yield _sight(ours, min(shown, key=_order), theirs.leaves)
+    if eager.error and not compiled.error and other.error == eager.error:
+        place = replace(eager.notes[-1].place, line=eager.line, function=("", 0))
+        yield Sight(Moment.ENDED, place, "", "", "", error=eager.error)
+
+
+def _order(unlike: Unlike) -> tuple[bool, bool, int]:
+    """Sort a call's result ahead of variables, numbers ahead of other facts, and short expressions first."""
+    is_result = re.match(rf"{RESULT}\b", unlike.expression) is not None
+    return not is_result, not unlike.is_number, len(unlike.expression)
+
+
+def _sight(note: Note, unlike: Unlike, eager: Mapping[str, Leaf]) -> Sight:
+    leaf = eager.get(unlike.expression)
+    is_rounded = unlike.is_number and leaf is not None and not leaf.is_exact
+    tolerance = min(unlike.error, 1e30) * _SHARE_OF_ERROR if is_rounded else None
+    is_tensor = unlike.is_number and f"{unlike.expression}.dtype" in eager
+    if is_tensor and tolerance is None:
+        tolerance = 0.5  # of integers
+    return Sight(note.moment, note.place, unlike.expression, unlike.compiled, unlike.eager, tolerance, is_tensor)
+
+
+def _texts_differ(ours: str, theirs: str) -> bool:
+    """Whether two printed texts differ by more than rounded numbers."""
+    if ours == theirs:
+        return False
+    if _NUMBER.sub("0", ours) != _NUMBER.sub("0", theirs):
+        return True
+    pairs = zip(map(float, _NUMBER.findall(ours)), map(float, _NUMBER.findall(theirs)), strict=True)
+    return any(not math.isclose(a, b, rel_tol=_MIN_RELATIVE_ERROR) for a, b in pairs if a != b)
+
+
+def minify_compared(found: FoundFailures, seen: Sequence[Sight], folder: RunFolder, run: Run) -> Outcome:
+    """Reduce the script with a check of the first value that it sees otherwise than in eager mode, and report.
+
+    Raises NoRepro with the reasons if no check shows the difference.
+    """
+    return _first(_checked(found, seen), lambda script, it: minify_failing_source(script, folder, run, it))
+
+
+def reduce_compared_script(attempt: Attempt) -> Attempt:
+    """Reduce the script of a wrong result that no repro of its graph shows, with a check of what the script sees.
+
+    Raises NoRepro if the script sees nothing else than in eager mode, or no check shows it.
+    """
+    assert attempt.call is not None, "the script is known"
+    found, run = attempt.call.found, attempt.run
+    compared = compare_script(found, run.ui)
+    if not compared.sights:
+        raise NoRepro(f"the script sees no wrong value. {compared.said}".strip())
+    run.ui.say(f"the script does not see what it sees in eager mode: {compared.sights[0]}")
+
+    def reduced(script: FoundFailures, it: CheckedScript) -> Attempt:
+        captured = replace(script.captured, failure=None)  # the check's is not known yet
+        backend = attempt.case.backend
+        again = reduce_to_script(script.program, attempt.folder, run, backend, None, captured, it)
+        if again.repro is None:
+            raise NoRepro(again.reason)
+        return replace(again, call=attempt.call, capture_seconds=attempt.capture_seconds, fallbacks=attempt.fallbacks)
+
+    return _first(_checked(found, compared.sights), reduced)
+
+
+_Reduced = TypeVar("_Reduced")
+
+
+def _first(
+    scripts: Iterable[tuple[FoundFailures, CheckedScript]],
+    reduce: Callable[[FoundFailures, CheckedScript], _Reduced],
+) -> _Reduced:
+    """Return what `reduce` makes of the first script that it can reduce. Raises NoRepro."""
+    reasons: list[str] = []
+    for script, it in scripts:
+        try:
+            return reduce(script, it)
+        except (NoRepro, NothingToReduce) as error:
+            reasons.append(str(error))
+    raise NoRepro("\n".join(dict.fromkeys(reasons)) or "the place is not in the source of the script")
+
+
+def _checked(found: FoundFailures, seen: Sequence[Sight]) -> Iterator[tuple[FoundFailures, CheckedScript]]:
+    """Yield the script with a check of each value, written to a file of its own. Raises NoRepro if it has no source."""
+    program = found.program
+    home = str(Path(program.file).resolve().parent)
+    captured = replace(found.captured, path=tuple(dict.fromkeys((home, *found.captured.path))))
+    try:
+        for it in (form for sight in seen for form in with_check(program.source(), sight)):
+            path = Path(tempfile.mkdtemp(prefix="checked-", dir=found.work)) / os.path.basename(program.file)
+            write_atomically(path, it.text)
+            checked = Program(str(path), program.arguments, given=program.given, made_of=program.said)
+            yield replace(found, program=checked, captured=captured), it
+    except cst.ParserSyntaxError as error:
+        raise NoRepro(f"the script's source cannot be parsed: {error}") from None

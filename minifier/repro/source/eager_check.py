@@ -1,0 +1,402 @@
+"""Add a check to a script: run twice, in eager mode and compiled, it must see the same value at one place.
+
+    seen = []
+
+    def run():
+        global model, loss
+        ...                                  # the script's statements
+        seen.append(model.scale.detach().clone())
+
+    with torch.compiler.set_stance("force_eager"):
+        run()
+    expected = list(seen)
+    seen.clear()
+    run()
+    torch.testing.assert_close(seen, expected)
+
+Such a script is reduced like any other whose own check fails; the statements of the check stay as they are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import symtable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import libcst as cst
+from libcst import matchers as m
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+from minifier.capturing.slicing.module_statements import root
+from minifier.capturing.watched_script import RESULT, Moment, Place
+from minifier.repro.source.statement_tree import texts_of
+
+_INDENT = "    "
+_SEEDS = {"torch": "manual_seed(0)", "random": "seed(0)", "numpy": "random.seed(0)"}
+_DEFINITION = m.FunctionDef() | m.ClassDef()
+_IMPORT = m.SimpleStatementLine(body=[m.OneOf(m.Import(), m.ImportFrom()), m.ZeroOrMore()])
+_CONSTANT = m.SimpleStatementLine(body=[m.Assign(value=m.Integer() | m.Float() | m.SimpleString())])
+_DOCSTRING = m.SimpleStatementLine(body=[m.Expr(m.SimpleString())])
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A value that a script sees otherwise than in eager mode, at a place.
+
+    `expression` leads to it. `tolerance`: the absolute difference that is too large, for numbers; None for an exact
+    value. `error` has the exception's type that only eager mode raises, in the place of an expression. `compiled` and
+    `eager` are the values as text.
+    """
+
+    moment: Moment
+    place: Place
+    expression: str
+    compiled: str
+    eager: str
+    tolerance: float | None = None
+    is_tensor: bool = False
+    error: str = ""
+
+    def __str__(self) -> str:
+        line = f" at line {self.place.line}" if self.place.line else " at its end"
+        if self.error:
+            return f"in eager mode it raises {self.error}{line}, under torch.compile it does not"
+        if self.moment is Moment.PRINTED:
+            return f"the text printed{line} is {self.compiled!r}, in eager mode {self.eager!r}"
+        value = f"the result of the call{line}" if self.expression == RESULT else f"`{self.expression}`{line}"
+        return f"{value} is {self.compiled or 'not there'}, in eager mode {self.eager or 'not there'}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedScript:
+    """A script with such a check: its text, what differs, and the texts of the check's statements."""
+
+    text: str
+    sight: Sight
+    check: tuple[str, ...]
+
+
+def with_check(source: str, sight: Sight) -> Iterator[CheckedScript]:
+    """Yield the script with a check of the value, in two forms: definitions run once, or twice as all else.
+
+    Nothing if the place cannot be found in the source. Raises libcst.ParserSyntaxError.
+    """
+    wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
+    names = {node.value for node in m.findall(wrapper.module, m.Name()) if isinstance(node, cst.Name)}
+    module = wrapper.module if sight.error else _observed(wrapper, sight, _new("seen", names), names)
+    if module is None:
+        return
+    for body in dict.fromkeys((_split(module, once=True), _split(module, once=False))):
+        text, first_line = _written(module, body, sight, names)
+        lines = text.splitlines()
+        of_check = (
+            each
+            for where, each in texts_of(text)
+            if _is_of_seen(each, names) or (where.start >= first_line and not lines[where.start - 1].startswith(" "))
+        )
+        yield CheckedScript(text, sight, tuple(dict.fromkeys(of_check)))
+
+
+def _is_of_seen(text: str, names: set[str]) -> bool:
+    seen = _new("seen", names)
+    return text == f"{seen} = []" or (text.startswith(f"{seen}.append(") and "\n" not in text)
+
+
+def _new(name: str, names: set[str]) -> str:
+    numbered = (f"{name}_{number}" for number in itertools.count(2))
+    return next(each for each in itertools.chain([name], numbered) if each not in names)
+
+
+def _observed(wrapper: MetadataWrapper, sight: Sight, seen: str, names: set[str]) -> cst.Module | None:
+    """Return the module with a statement that appends the value to the list `seen`; None if it finds no place."""
+    lines = _Lines(wrapper)
+    if sight.moment is Moment.ENDED:
+        return _with_body(wrapper.module, [*wrapper.module.body, _statement(_append(sight, seen, {}))])
+    if sight.moment is Moment.RETURNED:
+        function = lines.function(sight.place)
+        if function is None:
+            return None
+        return _replaced(wrapper.module, function, [_at_end(function, _statement(_append(sight, seen, {})))])
+    line = lines.at(sight.place.line)
+    if line is None:
+        return None
+    if sight.moment is Moment.PRINTED:
+        text = _printed(wrapper.module, line)
+        return _replaced(wrapper.module, line, [_statement(f"{seen}.append({text})"), line]) if text else None
+    is_compound = isinstance(line, cst.BaseCompoundStatement)
+    roots: dict[str, str] = {}
+    before: list[cst.BaseStatement] = []
+    new: cst.BaseStatement = line
+    if re.match(rf"{RESULT}\b", sight.expression):
+        call = lines.call(line, sight.place)
+        if call is None or m.findall(line, _LATER) or isinstance(line, cst.While):
+            return None
+        target = _target(line, call)
+        name = target or _new(RESULT, names)
+        roots = {RESULT: name}
+        if not target:
+            before = [_statement(f"{name} = {wrapper.module.code_for_node(call)}")]
+            replaced = line.deep_replace(call, cst.Name(name))
+            assert isinstance(replaced, cst.BaseStatement)
+            new = replaced
+    append = _statement(_append(sight, seen, roots))
+    if roots and before:
+        return _replaced(wrapper.module, line, [*before, append, new])
+    if sight.moment is Moment.AFTER and not (is_compound or m.findall(line, m.Return() | m.Raise())):
+        return _replaced(wrapper.module, line, [line, append])
+    return _replaced(wrapper.module, line, [append, line])
+
+
+_LATER = m.Lambda() | m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp() | m.BooleanOperation() | m.IfExp()
+
+
+def _printed(module: cst.Module, line: cst.BaseStatement) -> str:
+    """Return an expression for the text that a line prints; "" if it does not print it in a plain call."""
+    prints = m.findall(line, m.Call(func=m.Name("print"), args=[m.ZeroOrMore(m.Arg(star="", keyword=None))]))
+    if len(prints) != 1 or isinstance(line, cst.BaseCompoundStatement):
+        return ""
+    values = [module.code_for_node(arg.value) for arg in cst.ensure_type(prints[0], cst.Call).args]
+    return f"str({values[0]})" if len(values) == 1 else f"' '.join(map(str, [{', '.join(values)}]))"
+
+
+def _target(line: cst.BaseStatement, call: cst.Call) -> str:
+    """Return the name to which a line assigns the call's result, and nothing else; else ""."""
+    match line:
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=v)]
+        ):
+            return name if v is call else ""
+    return ""
+
+
+def _append(sight: Sight, seen: str, roots: dict[str, str]) -> str:
+    expression = re.sub(r"\w+", lambda found: roots.get(found[0], found[0]), sight.expression, count=1)
+    return f"{seen}.append({expression}{'.detach().clone()' if sight.is_tensor else ''})"
+
+
+class _Lines:
+    """The lines and compound statements of a module by their positions."""
+
+    def __init__(self, wrapper: MetadataWrapper) -> None:
+        self._positions = wrapper.resolve(PositionProvider)
+        self._module = wrapper.module
+
+    def at(self, number: int) -> cst.BaseStatement | None:
+        """Return the innermost line, or compound statement, at a line number."""
+        nodes = m.findall(self._module, m.SimpleStatementLine() | _COMPOUND)
+        spans = [(self._span(node), node) for node in nodes]
+        around = [(last - first, node) for (first, last), node in spans if first <= number <= last]
+        found = min(around, key=lambda pair: pair[0], default=(0, None))[1]
+        return found if isinstance(found, cst.BaseStatement) and not m.matches(found, _DEFINITION) else None
+
+    def _span(self, node: cst.CSTNode) -> tuple[int, int]:
+        where = self._positions[node]
+        return where.start.line, where.end.line
+
+    def function(self, place: Place) -> cst.FunctionDef | None:
+        """Return the function of a place."""
+        name, first = place.function
+        for node in m.findall(self._module, m.FunctionDef(name=m.Name(name))):
+            assert isinstance(node, cst.FunctionDef)
+            decorators = [self._span(each)[0] for each in node.decorators]
+            if min([self._span(node)[0], *decorators]) == first:
+                return node
+        return None
+
+    def call(self, line: cst.BaseStatement, place: Place) -> cst.Call | None:
+        """Return the call that was running; below Python 3.11 the only call of the line."""
+        head = line if isinstance(line, cst.SimpleStatementLine) else _head(line)
+        calls = [node for node in m.findall(head, m.Call()) if isinstance(node, cst.Call)] if head is not None else []
+        if place.columns is None:
+            return calls[0] if len(calls) == 1 else None
+        for call in calls:
+            where = self._positions[call]
+            if (where.start.line, where.start.column, where.end.line, where.end.column) == place.columns:
+                return call
+        return None
+
+
+_COMPOUND = m.If() | m.For() | m.While() | m.With() | m.Try() | m.Match() | _DEFINITION
+
+
+def _head(node: cst.BaseStatement) -> cst.CSTNode | None:
+    """Return the expression that a compound statement evaluates once, at its beginning."""
+    match node:
+        case cst.If(test=head) | cst.For(iter=head) | cst.With(items=[cst.WithItem(item=head), *_]):
+            return head
+    return None
+
+
+def _statement(text: str) -> cst.BaseStatement:
+    parsed = cst.parse_statement(text)
+    assert isinstance(parsed, cst.BaseStatement)
+    return parsed
+
+
+def _replaced(module: cst.Module, old: cst.CSTNode, new: Sequence[cst.CSTNode]) -> cst.Module:
+    changed = module.visit(_Replacing(old, new))
+    assert isinstance(changed, cst.Module)
+    return changed
+
+
+class _Replacing(cst.CSTTransformer):
+    def __init__(self, old: cst.CSTNode, new: Sequence[cst.CSTNode]) -> None:
+        self._old, self._new = old, new
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node is not self._old
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: Any) -> Any:
+        return cst.FlattenSentinel(self._new) if original_node is self._old else updated_node
+
+
+def _at_end(function: cst.FunctionDef, statement: cst.BaseStatement) -> cst.FunctionDef:
+    """Return the function with a statement at its end, ahead of a last `return`."""
+    body = [*function.body.body]
+    is_return = bool(body) and m.matches(body[-1], m.SimpleStatementLine(body=[m.ZeroOrMore(), m.Return()]))
+    body.insert(len(body) - is_return, statement)
+    return function.with_changes(body=function.body.with_changes(body=body))
+
+
+def _with_body(module: cst.Module, body: Sequence[cst.BaseStatement]) -> cst.Module:
+    return module.with_changes(body=body)
+
+
+_Statements = tuple[cst.CSTNode, ...]
+
+
+def _split(module: cst.Module, *, once: bool) -> tuple[_Statements, _Statements]:
+    """Return the module's statements that run once, and those that run twice.
+
+    With `once` these are also definitions and constants, unless they need a value that the others make.
+    """
+    first = [node for node in module.body if _is_first(node)]
+    if once:
+        plain = [node for node in module.body if m.matches(node, _DEFINITION | _CONSTANT)]
+        rest = [node for node in module.body if node not in first and node not in plain]
+        bound = set(_bound(module, rest))
+        if not any(bound.intersection(_read_at_once(node)) for node in plain):
+            first = [node for node in module.body if node not in rest]
+    return tuple(first), tuple(node for node in module.body if node not in first)
+
+
+def _is_first(node: cst.CSTNode) -> bool:
+    return m.matches(node, _IMPORT) or m.matches(node, _DOCSTRING)
+
+
+def _read_at_once(node: cst.CSTNode) -> set[str]:
+    """Return the names that a definition reads when it is executed: in decorators, defaults, bases, a class's body."""
+    if isinstance(node, cst.FunctionDef):
+        parameters = [each for each in m.findall(node.params, m.Param()) if isinstance(each, cst.Param)]
+        values = (part for each in parameters for part in (each.default, each.annotation) if part is not None)
+        parts: list[cst.CSTNode] = [*node.decorators, *values]
+    elif isinstance(node, cst.ClassDef):
+        inner = (part for part in node.body.body if not m.matches(part, m.FunctionDef()))
+        methods = (name for part in node.body.body for name in _read_at_once(part))
+        return {
+            root(name) for part in (*node.decorators, *node.bases, *inner) for name in m.findall(part, m.Name())
+        } | {*methods}
+    else:
+        return set()
+    return {root(name) for part in parts for name in m.findall(part, m.Name())}
+
+
+def _bound(module: cst.Module, statements: Sequence[cst.CSTNode]) -> list[str]:
+    """Return the names that statements of the module bind."""
+    text = "".join(map(module.code_for_node, statements))
+    symbols = symtable.symtable(text, "script", "exec").get_symbols() if text.strip() else []
+    return [each.get_name() for each in symbols if each.is_assigned() or each.is_imported() or each.is_namespace()]
+
+
+class _WithoutAnnotations(cst.CSTTransformer):
+    """Makes assignments of annotated ones: a global name has no annotation in a function."""
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        return False
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
+        return False
+
+    def leave_AnnAssign(
+        self, original_node: cst.AnnAssign, updated_node: cst.AnnAssign
+    ) -> cst.BaseSmallStatement | cst.RemovalSentinel:
+        if updated_node.value is None:
+            return cst.RemoveFromParent()
+        return cst.Assign([cst.AssignTarget(updated_node.target)], updated_node.value)
+
+
+def _written(
+    module: cst.Module, parts: tuple[_Statements, _Statements], sight: Sight, names: set[str]
+) -> tuple[str, int]:
+    """Return the script with the statements of the second part in a function, which is called twice.
+
+    Return the line after that function too, where the check begins.
+    """
+    first, twice = parts
+    run, seen, expected = (_new(name, names) for name in ("run", "seen", "expected"))
+    plain = [_without_blanks(node.visit(_WithoutAnnotations())) for node in twice]
+    bound = _bound(module, twice)
+    imported = _imported(first)
+    seeds = [] if _seeds(module) else [f"{imported[name]}.{call}" for name, call in _SEEDS.items() if name in imported]
+    head = [f"global {', '.join(bound)}"] if bound else []
+    block = cst.IndentedBlock([*map(_statement, [*head, *seeds]), *plain])
+    function = cst.FunctionDef(cst.Name(run), cst.Parameters(), block).with_changes(leading_lines=[cst.EmptyLine()] * 2)
+    torch = imported.get("torch", "torch")
+    text = module.with_changes(body=[*first]).code.rstrip()
+    if "torch" not in imported:
+        text += "\nimport torch"
+    text += "\n\n\n" if sight.error else f"\n\n{seen} = []\n\n\n"
+    text += cst.Module([function]).code.strip() + "\n\n\n"
+    make = _error_check if sight.error else _value_check
+    return text + make(run, seen, expected, torch, sight), text.count("\n") + 1
+
+
+def _without_blanks(node: Any) -> Any:
+    """Return a statement of the module for a function's body, which has no blank lines but ahead of definitions."""
+    lines = [line for line in getattr(node, "leading_lines", ()) if line.comment is not None]
+    blank = [cst.EmptyLine(indent=False)] if m.matches(node, _DEFINITION) else []
+    return node.with_changes(leading_lines=[*blank, *lines])
+
+
+def _value_check(run: str, seen: str, expected: str, torch: str, sight: Sight) -> str:
+    if sight.tolerance is None:
+        check = f'assert {seen} == {expected}, f"{{{seen}}}, in eager mode {{{expected}}}"'
+    else:
+        limit = f"rtol=0, atol={sight.tolerance:.0e}, equal_nan=True"
+        check = f"{torch}.testing.assert_close({seen}, {expected}, {limit})"
+    return (
+        f'with {torch}.compiler.set_stance("force_eager"):\n    {run}()\n'
+        f"{expected} = list({seen})\n{seen}.clear()\n{run}()\n{check}\n"
+    )
+
+
+def _error_check(run: str, seen: str, expected: str, torch: str, sight: Sight) -> str:
+    return (
+        f"def outcome():\n    try:\n        {run}()\n    except Exception as error:\n"
+        '        return type(error).__name__\n    return "no exception"\n\n\n'
+        f'with {torch}.compiler.set_stance("force_eager"):\n    {expected} = outcome()\n'
+        f"{seen} = outcome()\n"
+        f'assert {seen} == {expected}, f"{{{seen}}}, in eager mode {{{expected}}}"\n'
+    )
+
+
+def _imported(statements: Sequence[cst.CSTNode]) -> dict[str, str]:
+    """Return modules by the names that imports bind them to."""
+    aliases = [each for node in statements if m.matches(node, _IMPORT) for each in m.findall(node, m.Import())]
+    found: dict[str, str] = {}
+    for node in aliases:
+        assert isinstance(node, cst.Import)
+        for alias in node.names:
+            name = alias.evaluated_name
+            found.setdefault(name.partition(".")[0] if alias.asname is None else name, alias.evaluated_alias or name)
+    return {name: bound.partition(".")[0] for name, bound in found.items()}
+
+
+def _seeds(module: cst.Module) -> bool:
+    """Whether the script seeds a generator of random numbers."""
+    return any(
+        "seed" in module.code_for_node(call.func) for call in m.findall(module, m.Call()) if isinstance(call, cst.Call)
+    )

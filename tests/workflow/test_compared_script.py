@@ -1,0 +1,69 @@
+"""Which differences between a compiled run of a script and its eager runs count."""
+
+import pytest
+import torch
+
+from minifier.capturing.watched_script import Moment, Note, Notes, Place
+from minifier.flow.compared_script import sights
+from minifier.torch_side.compare.visible import leaves_of
+
+LINE = Place(7)
+
+
+def after(value, name="x"):
+    return Note(Moment.AFTER, LINE, leaves_of(value, name))
+
+
+def printed(text, line=7):
+    return Note(Moment.PRINTED, Place(line), text=text)
+
+
+def found(compiled, eager, other=None):
+    """The values that differ, as (expression or printed text, in eager mode)."""
+    other = other or eager
+    runs = [run if isinstance(run, Notes) else Notes(tuple(run)) for run in (compiled, eager, other)]
+    return [(sight.expression or sight.compiled, sight.eager or sight.error) for sight in sights(*runs)]
+
+
+def test_the_first_difference_of_each_note_is_found_a_result_ahead_of_a_variable():
+    compiled = [after(1), Note(Moment.AFTER, LINE, leaves_of(2, "n") | leaves_of(5.0, "result"))]
+    eager = [after(1), Note(Moment.AFTER, LINE, leaves_of(1, "n") | leaves_of(4.0, "result"))]
+    assert found(compiled, eager) == [("result", "4")]
+
+
+def test_what_a_second_eager_run_changes_as_much_does_not_count():
+    assert found([after(1.5)], [after(1.0)], [after(1.4)]) == []
+    assert found([after(1.5)], [after(1.0)], [after(1.0001)]) == [("x", "1")]
+    assert found([after("a")], [after("b")], [after("c")]) == []
+
+
+@pytest.mark.parametrize(
+    ("compiled", "eager", "count"),
+    [
+        ("loss 1.2345", "loss 1.2346", 0),
+        ("loss 1.2345", "loss 1.3345", 1),
+        ("label cat", "label dog", 1),
+        ("step 1 of 3", "step 1 of 3", 0),
+        ("loss nan", "loss 1.5", 1),
+    ],
+)
+def test_printed_texts_differ_by_more_than_rounding(compiled, eager, count):
+    assert len(found([printed(compiled)], [printed(eager)])) == count
+
+
+def test_a_printed_time_does_not_count():
+    assert found([printed("took 3.1 s")], [printed("took 2.2 s")], [printed("took 5.0 s")]) == []
+
+
+def test_nothing_counts_after_the_runs_part():
+    assert found([printed("a", 3), after(1)], [printed("a", 4), after(2)]) == []
+    notes = [(after(torch.zeros(2)), after(value)) for value in (1, 2)]
+    drawn = [Notes(run, draws={1: state}) for run, state in zip(notes, (b"one", b"two"), strict=True)]
+    assert found(*drawn) == []
+
+
+def test_an_exception_that_both_eager_runs_raise_counts():
+    raising = Notes((after(1),), error="ValueError", line=9)
+    assert found([after(1)], raising, raising) == [("", "ValueError")]
+    assert found([after(1)], raising, [after(1)]) == []
+    assert found(raising, raising, raising) == []
