@@ -10,6 +10,7 @@ A program is a script whose docstring says what happens and, in lines below, wha
     run: --dynamic -- --lr 1   options of `minify run`, then the script's arguments
     torch: >=2.10              releases that show the failure
     needs: openvino            packages, or `cuda`, that the program cannot do without
+    cause: tracing             what a study of silent wrong results (arXiv 2604.08720) says is at fault; see silent.py
     layer: test                `make test` runs it; with `soak`, `make soak` does; else `make corpus` alone
 
 A folder is a program too: its `main.py` is the script, and what else is in it stands beside the script.
@@ -34,7 +35,7 @@ import click
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "tests" / "corpus"
 PACKAGES = ROOT / "tests" / "cases"  # of the backends that programs import
-_LINE = re.compile(r"^(source|reach|shows|hides|says|run|torch|needs|layer): (.+)$", re.MULTILINE)
+_LINE = re.compile(r"^(source|reach|shows|hides|says|run|torch|needs|cause|layer): (.+)$", re.MULTILINE)
 _REACH = re.compile(r"exit (?P<exit>\d)(?:, (?P<size>\d+) (?:ops?|statements?))?")
 _LAYERS = ("test", "soak", "corpus")
 

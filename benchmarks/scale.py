@@ -8,6 +8,7 @@ See README.md beside it.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
 import signal
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import silent
 from programs import ROOT, Program, environment, programs, result_in, size_in
 
 TABLE = ROOT / "benchmarks" / "REAL.md"
@@ -60,6 +62,7 @@ def run(program: Program, folder: Path, tool: Sequence[str] = ("-m", "minifier")
         "phases": result.get("seconds", {}).get("phases"),
         "fallbacks": taken[1] if taken is not None else "",
         "passes": _passes(folder / "out" / "journal.jsonl"),
+        "cause": program.facts.get("cause"),
         "part": explained.get("part"),
         "needs": result.get("needs"),
         "missed": program.missed(code, printed, folder / "out"),
@@ -109,7 +112,7 @@ def write_table(rows: Mapping[str, Row]) -> None:
     """Put the rows of reported failures into REAL.md, whose rows of other programs stay."""
     found = TABLE.read_text(encoding="utf-8").splitlines() if TABLE.exists() else []
     lines = {match[1]: line for line in found if (match := re.match(r"\| \[(\w+)\]", line))}
-    lines |= {name: table_line(name, row) for name, row in rows.items() if row["source"]}
+    lines |= {name: table_line(name, row) for name, row in rows.items() if row["source"] and not row.get("cause")}
     times = sorted(float(line.rsplit(" | ", 2)[1]) for line in lines.values())
     reached = f"{sum(line.endswith('| yes |') for line in lines.values())} of {len(lines)} reached"
     head = "| " + " | ".join(_HEADINGS) + " |\n|" + " --- |" * len(_HEADINGS)
@@ -162,6 +165,7 @@ def main(only: tuple[str, ...], write: bool, diff: tuple[Path, Path] | None) -> 
         click.echo(f"{program.name}: {what}; {row['size']} left, {row['times']:.1f} times the script", err=True)
         if write:
             write_table(rows)
+            silent.write_table(rows, importlib.metadata.version("torch").partition("+")[0])
     click.echo(json.dumps(rows, indent=1))
 
 

@@ -2,6 +2,7 @@ r"""A wrong branch: asking a builtin type for an attribute that it lacks raises 
 
 source: https://github.com/pytorch/pytorch/issues/198197
 reach: exit 0, 20 statements
+cause: tracing
 layer: soak
 """
 

@@ -2,6 +2,7 @@ r"""Wrong values: a parameter refilled through .data shares its functional copy 
 
 source: https://github.com/pytorch/pytorch/issues/197738
 reach: exit 0, 22 statements
+cause: aliasing/mutation
 layer: corpus
 """
 

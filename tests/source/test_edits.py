@@ -40,6 +40,8 @@ CALLED_ONCE = ("functions", "imports")
         ("def f(x):\n    return x\n", "def f(x):\n    return\n"),
         ("class A(B, metaclass=C):\n    a\n", "class A(B):\n    a\n"),
         ("from a import b, c\n", "from a import c\n"),
+        ("def f():\n    global a, b\n", "def f():\n    global a\n"),
+        ("def f():\n    global a, b\n", "def f():\n    global b\n"),
         ("with a as b, c:\n    d\n", "with c:\n    d\n"),
         # a parameter, with the arguments that reach it
         ("class A:\n def __init__(s, n=1):\n  b\nA()(c)\n", "class A:\n def __init__(s):\n  b\nA()(c)\n"),

@@ -50,12 +50,17 @@ _OPTIONAL = (
 
 
 def deleted(script: Script) -> Iterator[Edit]:
-    """Delete an argument, element, decorator, base, imported name, default, annotation or branch."""
+    """Delete an argument, element, decorator, base, imported or global name, default, annotation or branch."""
     for node in script.nodes:
         parent = script.parent.get(node)
         is_child = any(isinstance(parent, kind) and getattr(parent, name) is node for kind, name in _OPTIONAL)
         if (isinstance(node, _ITEMS) and node not in script.compiled) or is_child:
             yield Edit({node: []})
+        if isinstance(node, cst.Global) and len(node.names) > 1:  # whose last name may have no comma
+            for gone in node.names:
+                *names, last = (name for name in node.names if name is not gone)
+                last = last.with_changes(comma=cst.MaybeSentinel.DEFAULT)
+                yield Edit({node: [node.with_changes(names=[*names, last])]})
 
 
 # Hoist a child: it takes its parent's place.
