@@ -78,19 +78,6 @@ class Spent(Exception):
 Atom = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Causes:
-    """The ops that make the graph's results wrong, if `known`.
-
-    guilty: atoms. With eager's values in the places of their results the failure is gone, and not with fewer.
-    innocent: ops with wrong values on which the graph's results do not depend.
-    """
-
-    known: bool = False
-    guilty: tuple[Atom, ...] = ()
-    innocent: frozenset[str] = frozenset()
-
-
 _PROOF = "prove"  # the search phase that deletes each remaining op alone
 
 _MIN_JOB_SECONDS = 60.0  # timeout of a job that is no probe
@@ -110,7 +97,7 @@ class ProbeRunner:
     as failing only if as many further probes as `confirmations` fail too. All repetitions of a flaky failure's probes
     may take `flaky_seconds`. A probe has no more than the `seconds_left`, but a few. `unrecorded` counts values that
     were too large to keep. `grows`: probes that run out of time raise the timeout. `sighted` has the failure that each
-    candidate last showed, by the candidate's key. `causes` are the ops that make a result wrong, once they are sought.
+    candidate last showed, by the candidate's key.
     `best` is the smallest Case that was seen to fail. `untold` counts, for each proof, the candidates that do not tell
     whether the failure is gone. `left_out` has the steps that an error of this tool ended, each with its traceback.
     """
@@ -145,7 +132,6 @@ class ProbeRunner:
     grows: bool = True
     last_seconds: float = 0.0
     seconds: float = 0.0  # of all children so far, without waits for a processor
-    causes: Causes = Causes()
     prober: Prober | None = None
     run_jobs: RunJobs = run_children
     build: Callable[[Case], Case] = lambda case: case
@@ -176,7 +162,7 @@ class ProbeRunner:
 
     def key_of(self, case: Case) -> str:
         """Return the key of a candidate."""
-        return self.keys.of(self.build(case), self.prepared.innocent)
+        return self.keys.of(self.build(case))
 
     def known(self, case: Case) -> bool | None:
         """Return what an earlier run knows of a candidate: whether the failure showed, or None."""
@@ -208,7 +194,7 @@ class ProbeRunner:
         """Let an error of this tool end no more than the block, a step that the reduction can do without.
 
         An answer passes, and an error of the machine."""
-        case, innocent = self.prepared.case, self.prepared.innocent
+        case = self.prepared.case
         try:
             yield
         except (MinifyError, Spent):
@@ -216,7 +202,7 @@ class ProbeRunner:
         except Exception as error:
             if machine_failure(error) is not None:
                 raise
-            self.prepared.case, self.prepared.innocent = case, innocent
+            self.adopt(case)
             self.left_out[step] = traceback.format_exc()
 
     def after(self, step: str, work: Callable[..., _Made], state: _State, *arguments: Any) -> _Made | _State:
