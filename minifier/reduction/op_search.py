@@ -1,33 +1,22 @@
-"""Reduces ops: the search over atoms, for a graph, for bodies of higher-order ops, for parts of composite ops."""
+"""Reduces ops: the search over atoms, for a graph and for bodies of higher-order ops."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
-
-import torch
 
 from minifier import search
-from minifier.data.case import Case, Graph, TensorInput, TensorMeta
+from minifier.data.case import Case, Graph
 from minifier.data.case.ops import atoms, kind, parents, with_ops
-from minifier.data.case.store import graph_from_text, graph_to_text
 from minifier.data.failure import Kind, Verdict
-from minifier.reduction.passes.composite import (
+from minifier.reduction.passes.inlining import (
     calls,
     has_branches,
     holds_calls,
-    in_words_of_torch,
     inlined,
-    with_decomposition,
 )
 from minifier.reduction.passes.operands import Path, bodies, body_at, with_body, without_ops
-from minifier.reduction.probe.prepared_case import PreparedCase
 from minifier.reduction.probe_runner import ProbeRunner, Unanswered
-from minifier.torch_side.fx.graphs import build_graph, read_graph
-from minifier.torch_side.fx.inputs import make_inputs
-from minifier.torch_side.fx.tensors import TensorFile
-from minifier.torch_side.torch_private.registrations import parts_of
 
 
 class CandidateSearch:
@@ -170,54 +159,6 @@ def _with_ops_of_body(case: Case, path: Path, names: Collection[str]) -> Case:
 
 
 _MAX_SINGLE_TRIES = 8  # of wrappers inlined alone, if not all can be inlined
-_MAX_OPS = 3  # of a graph whose ops are decomposed; each costs a search
-
-
-def reduce_parts(runner: ProbeRunner, case: Case, budget: search.Budget) -> tuple[Case, search.Ending]:
-    """Replace a composite op by ops of its decomposition, if these are no more ops and the failure stays.
-    Only for failures while compiling: at run time, cuts would need values that nobody has recorded."""
-    ended = search.Ending.PROVED
-    hangs = case.failure.fingerprint.kind is Kind.TIMEOUT
-    if not case.ignores_values or hangs or runner.repeats > 1:
-        return case, ended
-    for node in case.graph.ops if len(case.graph.ops) <= _MAX_OPS else ():
-        candidate = _decomposed(runner, case, node.name) if isinstance(node.value, TensorMeta) else None
-        if candidate is None or len(candidate.graph.ops) <= len(case.graph.ops):
-            continue
-        with runner.beside("parts", candidate) as keep:
-            (judged,) = runner.probe([candidate])
-            if judged.verdict is not Verdict.SAME:
-                continue
-            reduced, result = reduce_ops(runner, candidate, budget)
-            if not result.one_minimal:
-                return case, result.ended
-            if len(reduced.graph.ops) <= len(case.graph.ops):
-                keep()
-                case = reduced
-    return case, ended
-
-
-def _decomposed(runner: ProbeRunner, case: Case, name: str) -> Case | None:
-    """Return the Case with this op fully decomposed; None if that is impossible."""
-    alone = with_ops(case, [name])
-    if not all(isinstance(item, TensorInput) for item in alone.inputs):
-        return None
-    (result,) = runner.run([lambda: _decompose(runner.prepared, alone)])
-    if result is None or result["graph"] is None:
-        return None
-    functions = frozenset(function for function in dir(torch) if callable(getattr(torch, function, None)))
-    parts = in_words_of_torch(graph_from_text(result["graph"]), functions)
-    return with_decomposition(case, name, parts, tuple(node.name for node in alone.graph.placeholders))
-
-
-def _decompose(prepared: PreparedCase, alone: Case) -> dict[str, Any]:
-    """Trace the op's decomposition, in a child; return the graph as text, or None."""
-    values = make_inputs(alone.inputs, prepared.tensors, prepared.recorded)
-    try:
-        graph = read_graph(parts_of(build_graph(alone.graph, prepared.tensors), values), TensorFile())
-    except Exception:  # noqa: BLE001 - an op that cannot be traced or serialised stays whole
-        return {"status": "pass", "graph": None}
-    return {"status": "pass", "graph": graph_to_text(graph)}
 
 
 def without_wrappers(runner: ProbeRunner) -> None:

@@ -27,7 +27,7 @@ from minifier.reduction.flakiness import last_certain, misjudged
 from minifier.reduction.guilty_ops import at_guilty_op, find_wrong_ops, guilt_of, said_of_guilt
 from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import Needs, measured_needs, nearest
-from minifier.reduction.op_search import reduce_bodies, reduce_ops, reduce_parts, without_wrappers
+from minifier.reduction.op_search import reduce_bodies, reduce_ops, without_wrappers
 from minifier.reduction.probe.children import RunJobs, run_children
 from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads, prepare_case
 from minifier.reduction.probe.verdicts import Prober
@@ -243,7 +243,7 @@ def _start(runner: ProbeRunner) -> Case:
 def _beyond_ops(
     runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result, settings: Settings
 ) -> tuple[Case, search.Ending]:
-    """Confirm the result of the search, then reduce the bodies and decompositions of its ops."""
+    """Confirm the result of the search, then reduce the bodies of its ops."""
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         reduced, result = confirmed_hang(runner, case, budget, reduced, result)
     else:
@@ -251,8 +251,6 @@ def _beyond_ops(
     ended = result.ended
     if ended is search.Ending.PROVED and settings.wants("bodies"):
         reduced, ended = runner.after("bodies", reduce_bodies, (reduced, ended), runner, reduced, budget)
-    if ended is search.Ending.PROVED and settings.wants("parts"):
-        reduced, ended = runner.after("parts", reduce_parts, (reduced, ended), runner, reduced, budget)
     return reduced, ended
 
 
