@@ -14,9 +14,10 @@ import torch
 from minifier import search
 from minifier.data.case import Case, Graph
 from minifier.data.case.ops import atoms, with_ops
-from minifier.data.failure import Verdict
+from minifier.data.failure import Stage, Verdict
 from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe.prepared_case import PreparedCase, in_modes, set_globals
+from minifier.reduction.probe.verdicts import Judged
 from minifier.reduction.probe_runner import Atom, ProbeRunner
 from minifier.torch_side import compare
 from minifier.torch_side.fx.graphs import build_graph
@@ -35,8 +36,8 @@ class Guilt(Enum):
 
 
 _SENTENCES = {
-    Guilt.PROVED: "with eager's values up to {op}, the results of the whole graph are right",
-    Guilt.REPEATED: "with eager's values up to another call, of {op}, the results of the whole graph are right",
+    Guilt.PROVED: "with eager's values up to {op}, the failure of the whole graph is gone",
+    Guilt.REPEATED: "with eager's values up to another call, of {op}, the failure of the whole graph is gone",
     Guilt.NONE: "the reduced graph's ops are wrong, but the results of the whole graph for {op}",
 }
 
@@ -53,13 +54,14 @@ def _functions(case: Case, group: Atom) -> list[str]:
 def guilty_op(runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case) -> Atom:
     """Return the last atom that makes the whole graph's results wrong; () if that is not known.
 
-    With eager's values for all before it they are wrong, and with eager's values for it as well they are right. Found
-    by bisection. The last atom like the first one of the reduced graph is tried first, which takes two probes.
+    With eager's values for all before it the failure shows, and with eager's values for it as well no more, even if
+    results differ in other ways. Found by bisection. The last atom like the first one of the reduced graph is tried
+    first, which takes two probes.
     """
     groups = atoms(case.graph)
     own = next(group for group in groups if reduced.graph.ops[0].name in group)
     likely = max(at for at, group in enumerate(groups) if _functions(case, group) == _functions(case, own))
-    wrong, right, last = 0, len(groups), Verdict.PASS  # the results from these atoms on, and the answer to the second
+    wrong, right, is_gone = 0, len(groups), True  # the results from these atoms on; what is known of the second
     while right - wrong > 1:
         if budget.ending(runner.total):
             return ()
@@ -68,8 +70,12 @@ def guilty_op(runner: ProbeRunner, case: Case, budget: search.Budget, reduced: C
         if judged.verdict is Verdict.SAME:
             wrong = at
         else:
-            right, last = at, judged.verdict
-    return groups[wrong] if last is Verdict.PASS else ()
+            right, is_gone = at, judged.verdict is Verdict.PASS or _differs(judged)
+    return groups[wrong] if is_gone else ()
+
+
+def _differs(judged: Judged) -> bool:
+    return judged.failure is not None and judged.failure.fingerprint.stage is Stage.COMPARE
 
 
 def at_guilty_op(

@@ -10,7 +10,7 @@ from fake_prober import BackendProber, differs, has, raises, targets, when
 from layers import SOAK
 
 from minifier.data.case.ops import with_ops
-from minifier.data.failure import Stage
+from minifier.data.failure import Aspect, Stage
 from minifier.reduction.check import check
 from minifier.reduction.guilty_ops import Guilt, at_guilty_op, guilt_of, guilty_op, said_of_guilt
 from minifier.search import Budget, Ending, Result
@@ -140,6 +140,13 @@ def test_nothing_is_told_of_guilt_where_the_ops_behind_fail_in_another_way(make_
     fault = when(has("exp"), differs(), when(has("tanh"), raises()))
     lab, _ = make_lab(case, fault)
     assert guilty_op(lab, case, Budget(), with_ops(case, ["exp"])) == ()
+
+
+def test_ops_behind_may_be_wrong_in_other_ways(make_lab):
+    case = chain("cos", "exp", "tanh", "abs", failing=differs())
+    fault = when(has("exp"), differs(), when(has("tanh"), differs(aspect=Aspect.DTYPE)))
+    lab, _ = make_lab(case, fault)
+    assert guilty_op(lab, case, Budget(), with_ops(case, ["exp"])) == ("exp",)
 
 
 def test_no_probe_is_made_beyond_the_budget(checked, distorted):
