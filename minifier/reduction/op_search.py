@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from minifier import search
 from minifier.data.case import Case, Graph
+from minifier.data.case.calls import call_of, is_alike, with_others
 from minifier.data.case.ops import atoms, kind, parents, with_ops
 from minifier.data.failure import Kind, Verdict
 from minifier.reduction.passes.inlining import (
@@ -16,23 +17,34 @@ from minifier.reduction.passes.inlining import (
     inlined,
 )
 from minifier.reduction.passes.operands import Path, bodies, body_at, with_body, without_ops
-from minifier.reduction.probe_runner import ProbeRunner, Unanswered
+from minifier.reduction.probe_runner import Atom, ProbeRunner, Unanswered
 
 
-class CandidateSearch:
-    """Probes the candidates of a search. `candidate` makes the Case with the chosen atoms.
+class OpSearchAdapter:
+    """Presents a graph, and the calls ahead of its own, to the search as numbered atoms; probes the candidates.
 
-    `known` tells whether a Case shows the failure; None: unknown.
+    `build` makes the Case that has only these ops of the graph, and these of the `calls`. `hints` are groups of op
+    names. `groups` are the atoms of the graph. `known` tells whether a Case shows the failure; None: unknown.
     """
 
     def __init__(
         self,
         runner: ProbeRunner,
-        candidate: Callable[[search.Atoms], Case],
-        known: Callable[[Case], bool | None],
+        graph: Graph,
+        build: Callable[[Collection[str]], Case],
+        hints: Sequence[Sequence[str]] = (),
+        groups: tuple[Atom, ...] | None = None,
+        known: Callable[[Case], bool | None] = lambda case: None,
+        calls: Sequence[str] = (),
     ) -> None:
-        self.runner, self.candidate, self.known = runner, candidate, known
-        self.unanswered = Unanswered(runner, candidate)
+        self.runner, self.graph, self.build, self.hints, self.known = runner, graph, build, hints, known
+        self.calls, self.ops = calls, atoms(graph) if groups is None else groups
+        self.atoms: tuple[Atom, ...] = (*((name,) for name in calls), *self.ops)
+        self.unanswered = Unanswered(runner, self.candidate)
+
+    def candidate(self, chosen: search.Atoms) -> Case:
+        """Return the Case with the chosen atoms."""
+        return self.build([name for i in sorted(chosen) for name in self.atoms[i]])
 
     @property
     def workers(self) -> int:
@@ -46,51 +58,28 @@ class CandidateSearch:
         return [each.verdict is Verdict.SAME for each in judged]
 
     def get(self, chosen: search.Atoms, /) -> bool | None:
-        """Return whether the failure shows with these atoms; None if that is not known."""
-        return self.known(self.candidate(chosen))
-
-
-class OpSearchAdapter(CandidateSearch):
-    """Presents a graph to the search as numbered atoms.
-
-    `build` makes the Case that has only the given ops of the graph. `hints` are groups of op names. `groups` are the
-    atoms, those of the graph by default. `known` tells whether a candidate shows the failure; None: unknown.
-    """
-
-    def __init__(
-        self,
-        runner: ProbeRunner,
-        graph: Graph,
-        build: Callable[[Collection[str]], Case],
-        hints: Sequence[Sequence[str]] = (),
-        groups: tuple[tuple[str, ...], ...] | None = None,
-        known: Callable[[Case], bool | None] = lambda case: None,
-    ) -> None:
-        self.graph, self.hints = graph, hints
-        self.groups = groups = atoms(graph) if groups is None else groups
-        self.owner = {name: i for i, group in enumerate(groups) for name in group}
-        super().__init__(runner, lambda chosen: build([n for i in sorted(chosen) for n in groups[i]]), known)
-
-    def get(self, chosen: search.Atoms, /) -> bool | None:
-        """Return whether the failure shows; without any op it counts as gone, whatever a probe showed."""
+        """Return whether the failure shows, None if that is not known; without any op it counts as gone."""
         candidate = self.candidate(chosen)
         return self.known(candidate) if candidate.graph.ops else False
 
     def problem(self) -> search.Problem:
         """Build the input of the search."""
-        hints = [tuple(dict.fromkeys(self.owner[n] for n in hint if n in self.owner)) for hint in self.hints]
+        ahead = range(len(self.calls))
+        owner = {name: i for i, group in enumerate(self.atoms) for name in group}
+        hints = [dict.fromkeys(owner[n] for n in hint if n in owner) for hint in self.hints]
+        of_ops = [tuple(len(ahead) + parent for parent in each) for each in parents(self.graph, self.ops)]
         return search.Problem(
-            parents=parents(self.graph, self.groups),
-            kinds=tuple(kind(self.graph, group) for group in self.groups),
-            hints=tuple(hint for hint in hints if hint),
+            parents=(*(() for _ in ahead), *of_ops),
+            kinds=(*self.calls, *(kind(self.graph, group) for group in self.ops)),
+            hints=tuple((*ahead, *hint) for hint in hints if hint),
         )
 
 
 def reduce_ops(
     runner: ProbeRunner, case: Case, budget: search.Budget, *, anew: bool = False
 ) -> tuple[Case, search.Result]:
-    """Find the smallest Case, by ops, that still shows the failure; answers of an interrupted run count unless `anew`.
-    The check phase has seen the whole graph fail.
+    """Find the fewest ops, and calls of other graphs ahead, that still show the failure. The check phase has seen the
+    whole graph fail. Answers of an interrupted run count unless `anew`.
 
     What is left is searched again if a candidate that gave no answer before shows the failure now. At the end it is
     searched with in-place ops and views of their tensors apart, if any are left together: most failures need no more
@@ -101,10 +90,9 @@ def reduce_ops(
 
     groups, are_apart = atoms(case.graph), False
     while True:
-        build = functools.partial(with_ops, case)
-        adapter = OpSearchAdapter(
-            runner, case.graph, build, case.failure.hints, groups, _nothing if anew else runner.known
-        )
+        calls = [_call(number) for number in range(len(case.others))]
+        known = _nothing if anew else runner.known
+        adapter = OpSearchAdapter(runner, case.graph, _parts(case), case.failure.hints, groups, known, calls)
         runner.phase = "guess"
         result = search.reduce(
             adapter.problem(),
@@ -117,13 +105,38 @@ def reduce_ops(
         if not result.one_minimal:
             return reduced, result
         if adapter.unanswered.disproves(result.kept):
-            groups, anew = tuple(groups[i] for i in sorted(result.kept)), True
+            left = (adapter.atoms[i] for i in sorted(result.kept))
+            groups, anew = tuple(group for group in left if group in adapter.ops), True
         else:
             groups = atoms(reduced.graph, views_stay=False)
-            if are_apart or len(groups) <= len(result.kept):
+            if are_apart or len(groups) + len(reduced.others) <= len(result.kept):
                 return reduced, result
             are_apart = True
         case = reduced
+
+
+def _call(number: int) -> str:
+    return f"call {number}"
+
+
+def _parts(case: Case) -> Callable[[Collection[str]], Case]:
+    """Return what makes the Case with only these of its ops, and of its calls ahead.
+
+    Calls of a graph like the Case's own, with other sizes, say, keep the same ops as it: a backend that takes one graph
+    for another, for the key of its cache, fails only while both are alike.
+    """
+    calls = [(_call(number), call, case.of(call)) for number, call in enumerate(case.others)]
+    alike = {name for name, _, of_call in calls if is_alike(of_call.graph, case.graph)}
+
+    def build(names: Collection[str]) -> Case:
+        ops = [name for name in names if name in case.graph.index]
+        left = [
+            None if name not in names else call_of(with_ops(of_call, ops), call) if name in alike else call
+            for name, call, of_call in calls
+        ]
+        return with_others(with_ops(case, ops), left)
+
+    return build
 
 
 def _nothing(_case: Case) -> None:

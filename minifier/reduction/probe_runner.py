@@ -316,7 +316,7 @@ class ProbeRunner:
     def contradicts(self, case: Case) -> bool:
         """Return whether a graph that contains this failing graph has passed.
         Then the failure is flaky, or another op prevents the failure."""
-        names = {node.name for node in case.graph.ops}
+        names = _names(case)
         return any(names <= passed for passed in self._passed)
 
     def larger(self, case: Case) -> list[Case]:
@@ -324,7 +324,7 @@ class ProbeRunner:
 
         The first is the whole graph.
         """
-        names = {node.name for node in case.graph.ops}
+        names = _names(case)
         larger = {len(has): each for has, each in self._shown if names < has}
         return [larger[size] for size in sorted(larger, reverse=True)]
 
@@ -343,7 +343,7 @@ class ProbeRunner:
         self.verdicts.setdefault(self.part or self.phase, Counter())[judged.verdict] += 1
         self.last_seconds = judged.seconds
         self.seconds += judged.seconds
-        names = frozenset(node.name for node in case.graph.ops)
+        names = _names(case)
         if judged.verdict is Verdict.PASS and not self._beside and self.phase in _PHASES:
             self._passed.append(names)
         if judged.verdict is Verdict.SAME and not self._beside and self.phase in {"check", *_PHASES}:
@@ -353,14 +353,24 @@ class ProbeRunner:
             self._keep_best(self.build(case))
         more: dict[str, Any] = {"pass": self.part} if self.part else {}
         more |= {"tries": self.repeats} if self.repeats > 1 else {}
-        self.journal.end(entry, judged.verdict, judged.seconds, len(names), elements=case.elements, **more)
+        self.journal.end(entry, judged.verdict, judged.seconds, len(case.graph.ops), elements=case.elements, **more)
         if judged.fault:
             self.faults.append(judged.fault)
         # A backend that rejects changed options, or a graph without ops, has no bug.
-        if judged.verdict is Verdict.OTHER and judged.failure is not None and self.phase != "simplify" and names:
+        if (
+            judged.verdict is Verdict.OTHER
+            and judged.failure is not None
+            and self.phase != "simplify"
+            and case.graph.ops
+        ):
             keep_aside(self.others, replace(self.build(case), failure=judged.failure), judged.failure)
         if self.on_probe is not None:
             self.on_probe(self.phase, case, judged)
+
+
+def _names(case: Case) -> frozenset[str]:
+    """Return the names of the Case's ops, and a name for each call of another graph ahead."""
+    return frozenset((*(node.name for node in case.graph.ops), *(f"call {n}" for n in range(len(case.others)))))
 
 
 class ProbeProgress:

@@ -119,7 +119,6 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     runner.after("wrappers", without_wrappers, None, runner)
     case = _start(runner)
     budget = search.Budget.of(settings.max_probes, seconds := settings.seconds_for(case.script.seconds), started)
-    case = runner.after("earlier calls", EarlierCallsReducer(runner, case, budget).fewest, case)
     reduced, result = reduce_ops(runner, case, budget)
     guilty: Atom = ()
     ended = search.Ending.INTERRUPTED
