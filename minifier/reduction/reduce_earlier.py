@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from minifier import search
 from minifier.data.case import Call, Case, Drawn, TensorInput
 from minifier.data.case.calls import call_of, with_others
-from minifier.data.case.ops import atoms, with_ops
 from minifier.data.case.store import edited
 from minifier.data.case.values import contiguous_stride
 from minifier.data.failure import Verdict
@@ -35,15 +34,15 @@ class EarlierCallsReducer:
     budget: search.Budget
 
     def simplify(self) -> None:
-        """Make each call once, of the first op of its graph or of the Case's own graph; else reduce its graph."""
+        """Replace each call by one call of the Case's own graph, if that suffices; else reduce the call's graph."""
         self.runner.phase, self.runner.part = _PHASE, ""
         if not self.case.others or self._take([None] * len(self.case.others)):
             return
-        self._replace_calls([[*self._of_first_op(call), replace(call, times=1)] for call in self.case.others])
         before = self.case.others
-        self._replace_calls([self._of_own_graph(number) for number in range(len(before))])
+        once = [replace(call, times=1) for call in before]
+        self._replace_calls([[*self._of_own_graph(number), call] for number, call in enumerate(once)])
         for place, call in enumerate(self.case.others):
-            if call == before[place]:
+            if call in (before[place], once[place]):
                 self._reduce_graph(place)
 
     def _replace_calls(self, alternatives: Sequence[Sequence[Call]]) -> None:
@@ -65,12 +64,6 @@ class EarlierCallsReducer:
         if judged.verdict is Verdict.SAME:
             self.case = candidate
         return judged.verdict is Verdict.SAME
-
-    def _of_first_op(self, call: Call) -> Iterator[Call]:
-        case = self.case.of(call)
-        groups = atoms(case.graph)
-        if len(groups) > 1:
-            yield call_of(with_ops(case, groups[0]), replace(call, times=1))
 
     def _of_own_graph(self, number: int) -> list[Call]:
         """Return calls of the Case's own graph that can replace the call `number`: with another size, and unchanged."""
