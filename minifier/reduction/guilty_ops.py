@@ -15,7 +15,7 @@ from minifier import search
 from minifier.data.case import Case, Graph
 from minifier.data.case.ops import atoms, with_ops
 from minifier.data.failure import Stage, Verdict
-from minifier.reduction.op_search import reduce_ops
+from minifier.reduction.op_search import calls_of, parts_of, reduce_ops
 from minifier.reduction.probe.prepared_case import PreparedCase, in_modes, set_globals
 from minifier.reduction.probe.verdicts import Judged
 from minifier.reduction.probe_runner import Atom, ProbeRunner
@@ -42,11 +42,6 @@ _SENTENCES = {
 }
 
 
-def _from(case: Case, groups: Sequence[Atom]) -> Case:
-    """Return the Case with these last atoms alone: it returns the whole graph's results, as far as they make them."""
-    return with_ops(case, itertools.chain.from_iterable(groups))
-
-
 def _functions(case: Case, group: Atom) -> list[str]:
     return [case.graph.node(name).target for name in group]
 
@@ -58,7 +53,7 @@ def guilty_op(runner: ProbeRunner, case: Case, budget: search.Budget, reduced: C
     results differ in other ways. Found by bisection. The last atom like the first one of the reduced graph is tried
     first, which takes two probes.
     """
-    groups = atoms(case.graph)
+    groups, calls, build = atoms(case.graph), calls_of(case), parts_of(case)
     own = next(group for group in groups if reduced.graph.ops[0].name in group)
     likely = max(at for at, group in enumerate(groups) if _functions(case, group) == _functions(case, own))
     wrong, right, is_gone = 0, len(groups), True  # the results from these atoms on; what is known of the second
@@ -66,7 +61,7 @@ def guilty_op(runner: ProbeRunner, case: Case, budget: search.Budget, reduced: C
         if budget.ending(runner.total):
             return ()
         at = next((each for each in (likely + 1, likely) if wrong < each < right), (wrong + right) // 2)
-        (judged,) = runner.probe([_from(case, groups[at:])])
+        (judged,) = runner.probe([build([*calls, *itertools.chain.from_iterable(groups[at:])])])
         if judged.verdict is Verdict.SAME:
             wrong = at
         else:
@@ -89,9 +84,10 @@ def at_guilty_op(
     if not guilty or guilt_of(case, guilty, reduced) is not Guilt.NONE:
         return reduced, result, guilty
     groups = atoms(case.graph)
-    rest = _from(case, groups[groups.index(guilty) :])
-    again, its_result = reduce_ops(runner, replace(rest, failure=replace(case.failure, hints=(guilty,))), budget)
-    return (again, its_result, guilty) if its_result.one_minimal else (reduced, result, guilty)
+    hinted = replace(case, failure=replace(case.failure, hints=(guilty,)))
+    again, its_result = reduce_ops(runner, hinted, budget, groups=groups[groups.index(guilty) :])
+    is_better = its_result.one_minimal and guilt_of(case, guilty, again) is not Guilt.NONE
+    return (replace(again, failure=case.failure), its_result, guilty) if is_better else (reduced, result, guilty)
 
 
 def guilt_of(case: Case, guilty: Atom, reduced: Case) -> Guilt:

@@ -76,10 +76,10 @@ class OpSearchAdapter:
 
 
 def reduce_ops(
-    runner: ProbeRunner, case: Case, budget: search.Budget, *, anew: bool = False
+    runner: ProbeRunner, case: Case, budget: search.Budget, *, anew: bool = False, groups: tuple[Atom, ...] = ()
 ) -> tuple[Case, search.Result]:
-    """Find the fewest ops, and calls of other graphs ahead, that still show the failure. The check phase has seen the
-    whole graph fail. Answers of an interrupted run count unless `anew`.
+    """Find the fewest ops, and calls of other graphs ahead, that still show the failure. All of them, or these groups
+    of ops, have been seen to fail. Answers of an interrupted run count unless `anew`.
 
     What is left is searched again if a candidate that gave no answer before shows the failure now. At the end it is
     searched with in-place ops and views of their tensors apart, if any are left together: most failures need no more
@@ -88,11 +88,10 @@ def reduce_ops(
     def follow(progress: search.SearchProgress) -> None:
         runner.phase = progress.phase.value
 
-    groups, are_apart = atoms(case.graph), False
+    groups, are_apart = groups or atoms(case.graph), False
     while True:
-        calls = [_call(number) for number in range(len(case.others))]
         known = _nothing if anew else runner.known
-        adapter = OpSearchAdapter(runner, case.graph, _parts(case), case.failure.hints, groups, known, calls)
+        adapter = OpSearchAdapter(runner, case.graph, parts_of(case), case.failure.hints, groups, known, calls_of(case))
         runner.phase = "guess"
         result = search.reduce(
             adapter.problem(),
@@ -115,17 +114,18 @@ def reduce_ops(
         case = reduced
 
 
-def _call(number: int) -> str:
-    return f"call {number}"
+def calls_of(case: Case) -> list[str]:
+    """Return a name for each call of another graph ahead."""
+    return [f"call {number}" for number in range(len(case.others))]
 
 
-def _parts(case: Case) -> Callable[[Collection[str]], Case]:
+def parts_of(case: Case) -> Callable[[Collection[str]], Case]:
     """Return what makes the Case with only these of its ops, and of its calls ahead.
 
     Calls of a graph like the Case's own, with other sizes, say, keep the same ops as it: a backend that takes one graph
     for another, for the key of its cache, fails only while both are alike.
     """
-    calls = [(_call(number), call, case.of(call)) for number, call in enumerate(case.others)]
+    calls = [(name, call, case.of(call)) for name, call in zip(calls_of(case), case.others, strict=True)]
     alike = {name for name, _, of_call in calls if is_alike(of_call.graph, case.graph)}
 
     def build(names: Collection[str]) -> Case:

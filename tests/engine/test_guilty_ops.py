@@ -127,8 +127,7 @@ def test_ops_on_which_no_result_depends_are_not_guilty(checked, distorted):
 
 
 def test_the_search_goes_on_from_the_guilty_op(checked, distorted):
-    case = distorted(within, "relu log1p?len(ops)==1")
-    lab, case = checked(case)
+    lab, case = checked(distorted(within, "relu log1p?len(ops)==1"))
     alone = with_ops(case, [node.name for node in case.graph.ops if node.short_target == "log1p"])
     proved = Result(frozenset({0}), Ending.PROVED, 0, 0, ())
     reduced, result, guilty = at_guilty_op(lab, case, Budget(), alone, proved)
