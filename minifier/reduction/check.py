@@ -38,7 +38,6 @@ from minifier.reduction.flakiness import (
     varies,
     with_pauses,
 )
-from minifier.reduction.guilty_ops import with_snapshots
 from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe.evaluate import run_backward_eagerly, run_eagerly
 from minifier.reduction.probe.prepared_case import PreparedCase, prepare_case
@@ -152,10 +151,9 @@ def _record_values(runner: ProbeRunner, case: Case) -> tuple[Case, str]:
     Returns the op that raised, for a failure where only eager raises. A backend whose code ends the process where eager
     raises is at fault as well: the Case's failure then says so. Raises NothingToReduce if eager fails in any other
     case, and NoRepro if the process died or torch.compile failed while tracing the graph."""
-    graph = with_snapshots(case.graph) if case.failure.fingerprint.stage is Stage.COMPARE else case.graph
-    wanted = [node.name for node in graph.ops if isinstance(node.value, TensorMeta)]
+    wanted = [node.name for node in case.graph.ops if isinstance(node.value, TensorMeta)]
     folder = runner.scratch
-    (result,) = runner.run([lambda: run_eagerly(runner.prepared, graph, case.inputs, case.state, wanted, folder)])
+    (result,) = runner.run([lambda: run_eagerly(runner.prepared, case.graph, case.inputs, case.state, wanted, folder)])
     if result is None:
         raise NoRepro(
             "the graph could not be run without the backend to record its values"

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,10 @@ class Keys:
     def __init__(self) -> None:
         self._texts: dict[int, tuple[object, str]] = {}
 
-    def of(self, case: Case, ignored: Collection[str] = ()) -> str:
-        """Return the candidate's key. `ignored` are ops whose wrong values do not count."""
+    def of(self, case: Case) -> str:
+        """Return the candidate's key."""
         rest = {f.name: pack(getattr(case, f.name)) for f in dataclasses.fields(case) if f.name not in _BESIDE}
-        held = [pack(case.graph.attributes), pack(case.graph.modules), rest, sorted(ignored)]
+        held = [pack(case.graph.attributes), pack(case.graph.modules), rest]
         texts = [self._text(item) for item in (*case.graph.nodes, *case.inputs)]
         return digest("\n".join([*texts, json.dumps(held)]))
 

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -33,7 +33,7 @@ _SIZE, _STRIDE = "size ", "stride of "
 _AT_LEAST = "a size of {} or more"
 _ENDS = 2  # of the values that an input may have
 _MIN_SHARE = 0.5  # of the minimal Case's draws that fail: with fewer, eight passing draws may be chance
-_OPS = ("bypass", "pairs", "merge", "together")  # passes whose rejected rows only repeat that no op can go
+_OPS = ("bypass", "pairs", "merge")  # passes whose rejected rows only repeat that no op can go
 
 
 @dataclass
@@ -94,7 +94,6 @@ class _Measurement:
         tensors = [item for item in self.case.inputs if isinstance(item, TensorInput)]
         contiguous = {item.name for item in tensors if item.meta.is_contiguous}  # also with any stride of a size of 1
         rows.sort(key=lambda row: (not row[1].startswith(_STRIDE), row[0] not in ("sizes", "dtypes")))
-        self._have_asked_ahead(edits for row in rows for edits in self._first_edits(*row))
         for family, name in rows:
             if family == "sizes" and name.startswith(_SIZE):
                 self.needs.sentences.append(self._size(int(name.removeprefix(_SIZE))))
@@ -195,22 +194,6 @@ class _Measurement:
         self._gone.append(programs)
         return is_new
 
-    def _have_asked_ahead(self, groups: Iterable[Sequence[Edit]]) -> None:
-        """Let idle workers ask for the programs after these edits, which do not depend on each other's answers."""
-        if self.simplifier.runner.workers > 1:
-            programs = (program for edits in groups for program in self._programs(edits))
-            self.simplifier.ahead = [draw for each in programs for draw in self._draws(each) or [each]]
-
-    def _first_edits(self, family: str, name: str) -> Sequence[Sequence[Edit]]:
-        """Return the edits that the measurement of a row begins with."""
-        if family == "sizes" and name.startswith(_SIZE):
-            size = int(name.removeprefix(_SIZE))
-            return [size_edits(self.case, size, other) for other in (size - 1, 1) if size > 1]
-        if family == "dtypes":
-            return [dtype_edits(name, other) for other in dtypes_like(name) if other != name]
-        row = self.simplifier.row(family, name)
-        return [row.rungs[-1]] if row is not None and row.rungs else []
-
     def _note_passing(self, family: str, programs: Sequence[Case]) -> None:
         """Keep the programs of which each draw passed."""
         passed = self.simplifier.passed
@@ -258,7 +241,6 @@ class _Measurement:
         free = (n for n in itertools.count(2 * size, size) if not {n - 1, n, n + 1}.intersection(taken))
         twice, thrice = next(free), next(free)
         beyond = twice + 1
-        self._have_asked_ahead(size_edits(self.case, size, other) for other in (more, beyond, twice))
         if shows(more):
             return _AT_LEAST if shows(twice) and shows(beyond) else ""
         if not passes(more, beyond):
@@ -284,7 +266,6 @@ class _Measurement:
             [together({other: larger, size: new})[int(other == 1) :] for new in (size, *passing)]
             for other, larger in changes
         ]
-        self._have_asked_ahead(edits for group in groups for edits in group)
         for group in groups:
             programs = [self._programs(edits) for edits in group]
             shows = [self._any_of(each) for each in programs]

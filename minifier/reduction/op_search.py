@@ -1,49 +1,50 @@
-"""Reduces ops: the search over atoms, for a graph, for bodies of higher-order ops, for parts of composite ops."""
+"""Reduces ops: the search over atoms, for a graph and for bodies of higher-order ops."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
-
-import torch
 
 from minifier import search
-from minifier.data.case import Case, Graph, TensorInput, TensorMeta
+from minifier.data.case import Case, Graph
+from minifier.data.case.calls import call_of, is_alike, with_others
 from minifier.data.case.ops import atoms, kind, parents, with_ops
-from minifier.data.case.store import graph_from_text, graph_to_text
 from minifier.data.failure import Kind, Verdict
-from minifier.reduction.passes.composite import (
+from minifier.reduction.passes.inlining import (
     calls,
     has_branches,
     holds_calls,
-    in_words_of_torch,
     inlined,
-    with_decomposition,
 )
 from minifier.reduction.passes.operands import Path, bodies, body_at, with_body, without_ops
-from minifier.reduction.probe.prepared_case import PreparedCase
-from minifier.reduction.probe_runner import ProbeRunner, Unanswered
-from minifier.torch_side.fx.graphs import build_graph, read_graph
-from minifier.torch_side.fx.inputs import make_inputs
-from minifier.torch_side.fx.tensors import TensorFile
-from minifier.torch_side.torch_private.registrations import parts_of
+from minifier.reduction.probe_runner import Atom, ProbeRunner, Unanswered
 
 
-class CandidateSearch:
-    """Probes the candidates of a search. `candidate` makes the Case with the chosen atoms.
+class OpSearchAdapter:
+    """Presents a graph, and the calls ahead of its own, to the search as numbered atoms; probes the candidates.
 
-    `known` tells whether a Case shows the failure; None: unknown.
+    `build` makes the Case that has only these ops of the graph, and these of the `calls`. `hints` are groups of op
+    names. `groups` are the atoms of the graph. `known` tells whether a Case shows the failure; None: unknown.
     """
 
     def __init__(
         self,
         runner: ProbeRunner,
-        candidate: Callable[[search.Atoms], Case],
-        known: Callable[[Case], bool | None],
+        graph: Graph,
+        build: Callable[[Collection[str]], Case],
+        hints: Sequence[Sequence[str]] = (),
+        groups: tuple[Atom, ...] | None = None,
+        known: Callable[[Case], bool | None] = lambda case: None,
+        calls: Sequence[str] = (),
     ) -> None:
-        self.runner, self.candidate, self.known = runner, candidate, known
-        self.unanswered = Unanswered(runner, candidate)
+        self.runner, self.graph, self.build, self.hints, self.known = runner, graph, build, hints, known
+        self.calls, self.ops = calls, atoms(graph) if groups is None else groups
+        self.atoms: tuple[Atom, ...] = (*((name,) for name in calls), *self.ops)
+        self.unanswered = Unanswered(runner, self.candidate)
+
+    def candidate(self, chosen: search.Atoms) -> Case:
+        """Return the Case with the chosen atoms."""
+        return self.build([name for i in sorted(chosen) for name in self.atoms[i]])
 
     @property
     def workers(self) -> int:
@@ -57,51 +58,28 @@ class CandidateSearch:
         return [each.verdict is Verdict.SAME for each in judged]
 
     def get(self, chosen: search.Atoms, /) -> bool | None:
-        """Return whether the failure shows with these atoms; None if that is not known."""
-        return self.known(self.candidate(chosen))
-
-
-class OpSearchAdapter(CandidateSearch):
-    """Presents a graph to the search as numbered atoms.
-
-    `build` makes the Case that has only the given ops of the graph. `hints` are groups of op names. `groups` are the
-    atoms, those of the graph by default. `known` tells whether a candidate shows the failure; None: unknown.
-    """
-
-    def __init__(
-        self,
-        runner: ProbeRunner,
-        graph: Graph,
-        build: Callable[[Collection[str]], Case],
-        hints: Sequence[Sequence[str]] = (),
-        groups: tuple[tuple[str, ...], ...] | None = None,
-        known: Callable[[Case], bool | None] = lambda case: None,
-    ) -> None:
-        self.graph, self.hints = graph, hints
-        self.groups = groups = atoms(graph) if groups is None else groups
-        self.owner = {name: i for i, group in enumerate(groups) for name in group}
-        super().__init__(runner, lambda chosen: build([n for i in sorted(chosen) for n in groups[i]]), known)
-
-    def get(self, chosen: search.Atoms, /) -> bool | None:
-        """Return whether the failure shows; without any op it counts as gone, whatever a probe showed."""
+        """Return whether the failure shows, None if that is not known; without any op it counts as gone."""
         candidate = self.candidate(chosen)
         return self.known(candidate) if candidate.graph.ops else False
 
     def problem(self) -> search.Problem:
         """Build the input of the search."""
-        hints = [tuple(dict.fromkeys(self.owner[n] for n in hint if n in self.owner)) for hint in self.hints]
+        ahead = range(len(self.calls))
+        owner = {name: i for i, group in enumerate(self.atoms) for name in group}
+        hints = [dict.fromkeys(owner[n] for n in hint if n in owner) for hint in self.hints]
+        of_ops = [tuple(len(ahead) + parent for parent in each) for each in parents(self.graph, self.ops)]
         return search.Problem(
-            parents=parents(self.graph, self.groups),
-            kinds=tuple(kind(self.graph, group) for group in self.groups),
-            hints=tuple(hint for hint in hints if hint),
+            parents=(*(() for _ in ahead), *of_ops),
+            kinds=(*self.calls, *(kind(self.graph, group) for group in self.ops)),
+            hints=tuple((*ahead, *hint) for hint in hints if hint),
         )
 
 
 def reduce_ops(
-    runner: ProbeRunner, case: Case, budget: search.Budget, *, anew: bool = False
+    runner: ProbeRunner, case: Case, budget: search.Budget, *, anew: bool = False, groups: tuple[Atom, ...] = ()
 ) -> tuple[Case, search.Result]:
-    """Find the smallest Case, by ops, that still shows the failure; answers of an interrupted run count unless `anew`.
-    The check phase has seen the whole graph fail.
+    """Find the fewest ops, and calls of other graphs ahead, that still show the failure. All of them, or these groups
+    of ops, have been seen to fail. Answers of an interrupted run count unless `anew`.
 
     What is left is searched again if a candidate that gave no answer before shows the failure now. At the end it is
     searched with in-place ops and views of their tensors apart, if any are left together: most failures need no more
@@ -110,12 +88,10 @@ def reduce_ops(
     def follow(progress: search.SearchProgress) -> None:
         runner.phase = progress.phase.value
 
-    groups, are_apart = atoms(case.graph), False
+    groups, are_apart = groups or atoms(case.graph), False
     while True:
-        build = functools.partial(with_ops, case)
-        adapter = OpSearchAdapter(
-            runner, case.graph, build, case.failure.hints, groups, _nothing if anew else runner.known
-        )
+        known = _nothing if anew else runner.known
+        adapter = OpSearchAdapter(runner, case.graph, parts_of(case), case.failure.hints, groups, known, calls_of(case))
         runner.phase = "guess"
         result = search.reduce(
             adapter.problem(),
@@ -128,13 +104,39 @@ def reduce_ops(
         if not result.one_minimal:
             return reduced, result
         if adapter.unanswered.disproves(result.kept):
-            groups, anew = tuple(groups[i] for i in sorted(result.kept)), True
+            left = (adapter.atoms[i] for i in sorted(result.kept))
+            groups, anew = tuple(group for group in left if group in adapter.ops), True
         else:
             groups = atoms(reduced.graph, views_stay=False)
-            if are_apart or len(groups) <= len(result.kept):
+            if are_apart or len(groups) + len(reduced.others) <= len(result.kept):
                 return reduced, result
             are_apart = True
         case = reduced
+
+
+def calls_of(case: Case) -> list[str]:
+    """Return a name for each call of another graph ahead."""
+    return [f"call {number}" for number in range(len(case.others))]
+
+
+def parts_of(case: Case) -> Callable[[Collection[str]], Case]:
+    """Return what makes the Case with only these of its ops, and of its calls ahead.
+
+    Calls of a graph like the Case's own, with other sizes, say, keep the same ops as it: a backend that takes one graph
+    for another, for the key of its cache, fails only while both are alike.
+    """
+    calls = [(name, call, case.of(call)) for name, call in zip(calls_of(case), case.others, strict=True)]
+    alike = {name for name, _, of_call in calls if is_alike(of_call.graph, case.graph)}
+
+    def build(names: Collection[str]) -> Case:
+        ops = [name for name in names if name in case.graph.index]
+        left = [
+            None if name not in names else call_of(with_ops(of_call, ops), call) if name in alike else call
+            for name, call, of_call in calls
+        ]
+        return with_others(with_ops(case, ops), left)
+
+    return build
 
 
 def _nothing(_case: Case) -> None:
@@ -170,54 +172,6 @@ def _with_ops_of_body(case: Case, path: Path, names: Collection[str]) -> Case:
 
 
 _MAX_SINGLE_TRIES = 8  # of wrappers inlined alone, if not all can be inlined
-_MAX_OPS = 3  # of a graph whose ops are decomposed; each costs a search
-
-
-def reduce_parts(runner: ProbeRunner, case: Case, budget: search.Budget) -> tuple[Case, search.Ending]:
-    """Replace a composite op by ops of its decomposition, if these are no more ops and the failure stays.
-    Only for failures while compiling: at run time, cuts would need values that nobody has recorded."""
-    ended = search.Ending.PROVED
-    hangs = case.failure.fingerprint.kind is Kind.TIMEOUT
-    if not case.ignores_values or hangs or runner.repeats > 1:
-        return case, ended
-    for node in case.graph.ops if len(case.graph.ops) <= _MAX_OPS else ():
-        candidate = _decomposed(runner, case, node.name) if isinstance(node.value, TensorMeta) else None
-        if candidate is None or len(candidate.graph.ops) <= len(case.graph.ops):
-            continue
-        with runner.beside("parts", candidate) as keep:
-            (judged,) = runner.probe([candidate])
-            if judged.verdict is not Verdict.SAME:
-                continue
-            reduced, result = reduce_ops(runner, candidate, budget)
-            if not result.one_minimal:
-                return case, result.ended
-            if len(reduced.graph.ops) <= len(case.graph.ops):
-                keep()
-                case = reduced
-    return case, ended
-
-
-def _decomposed(runner: ProbeRunner, case: Case, name: str) -> Case | None:
-    """Return the Case with this op fully decomposed; None if that is impossible."""
-    alone = with_ops(case, [name])
-    if not all(isinstance(item, TensorInput) for item in alone.inputs):
-        return None
-    (result,) = runner.run([lambda: _decompose(runner.prepared, alone)])
-    if result is None or result["graph"] is None:
-        return None
-    functions = frozenset(function for function in dir(torch) if callable(getattr(torch, function, None)))
-    parts = in_words_of_torch(graph_from_text(result["graph"]), functions)
-    return with_decomposition(case, name, parts, tuple(node.name for node in alone.graph.placeholders))
-
-
-def _decompose(prepared: PreparedCase, alone: Case) -> dict[str, Any]:
-    """Trace the op's decomposition, in a child; return the graph as text, or None."""
-    values = make_inputs(alone.inputs, prepared.tensors, prepared.recorded)
-    try:
-        graph = read_graph(parts_of(build_graph(alone.graph, prepared.tensors), values), TensorFile())
-    except Exception:  # noqa: BLE001 - an op that cannot be traced or serialised stays whole
-        return {"status": "pass", "graph": None}
-    return {"status": "pass", "graph": graph_to_text(graph)}
 
 
 def without_wrappers(runner: ProbeRunner) -> None:

@@ -78,19 +78,6 @@ class Spent(Exception):
 Atom = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Causes:
-    """The ops that make the graph's results wrong, if `known`.
-
-    guilty: atoms. With eager's values in the places of their results the failure is gone, and not with fewer.
-    innocent: ops with wrong values on which the graph's results do not depend.
-    """
-
-    known: bool = False
-    guilty: tuple[Atom, ...] = ()
-    innocent: frozenset[str] = frozenset()
-
-
 _PROOF = "prove"  # the search phase that deletes each remaining op alone
 
 _MIN_JOB_SECONDS = 60.0  # timeout of a job that is no probe
@@ -110,7 +97,7 @@ class ProbeRunner:
     as failing only if as many further probes as `confirmations` fail too. All repetitions of a flaky failure's probes
     may take `flaky_seconds`. A probe has no more than the `seconds_left`, but a few. `unrecorded` counts values that
     were too large to keep. `grows`: probes that run out of time raise the timeout. `sighted` has the failure that each
-    candidate last showed, by the candidate's key. `causes` are the ops that make a result wrong, once they are sought.
+    candidate last showed, by the candidate's key.
     `best` is the smallest Case that was seen to fail. `untold` counts, for each proof, the candidates that do not tell
     whether the failure is gone. `left_out` has the steps that an error of this tool ended, each with its traceback.
     """
@@ -145,7 +132,6 @@ class ProbeRunner:
     grows: bool = True
     last_seconds: float = 0.0
     seconds: float = 0.0  # of all children so far, without waits for a processor
-    causes: Causes = Causes()
     prober: Prober | None = None
     run_jobs: RunJobs = run_children
     build: Callable[[Case], Case] = lambda case: case
@@ -176,7 +162,7 @@ class ProbeRunner:
 
     def key_of(self, case: Case) -> str:
         """Return the key of a candidate."""
-        return self.keys.of(self.build(case), self.prepared.innocent)
+        return self.keys.of(self.build(case))
 
     def known(self, case: Case) -> bool | None:
         """Return what an earlier run knows of a candidate: whether the failure showed, or None."""
@@ -208,7 +194,7 @@ class ProbeRunner:
         """Let an error of this tool end no more than the block, a step that the reduction can do without.
 
         An answer passes, and an error of the machine."""
-        case, innocent = self.prepared.case, self.prepared.innocent
+        case = self.prepared.case
         try:
             yield
         except (MinifyError, Spent):
@@ -216,7 +202,7 @@ class ProbeRunner:
         except Exception as error:
             if machine_failure(error) is not None:
                 raise
-            self.prepared.case, self.prepared.innocent = case, innocent
+            self.adopt(case)
             self.left_out[step] = traceback.format_exc()
 
     def after(self, step: str, work: Callable[..., _Made], state: _State, *arguments: Any) -> _Made | _State:
@@ -330,7 +316,7 @@ class ProbeRunner:
     def contradicts(self, case: Case) -> bool:
         """Return whether a graph that contains this failing graph has passed.
         Then the failure is flaky, or another op prevents the failure."""
-        names = {node.name for node in case.graph.ops}
+        names = _names(case)
         return any(names <= passed for passed in self._passed)
 
     def larger(self, case: Case) -> list[Case]:
@@ -338,7 +324,7 @@ class ProbeRunner:
 
         The first is the whole graph.
         """
-        names = {node.name for node in case.graph.ops}
+        names = _names(case)
         larger = {len(has): each for has, each in self._shown if names < has}
         return [larger[size] for size in sorted(larger, reverse=True)]
 
@@ -357,7 +343,7 @@ class ProbeRunner:
         self.verdicts.setdefault(self.part or self.phase, Counter())[judged.verdict] += 1
         self.last_seconds = judged.seconds
         self.seconds += judged.seconds
-        names = frozenset(node.name for node in case.graph.ops)
+        names = _names(case)
         if judged.verdict is Verdict.PASS and not self._beside and self.phase in _PHASES:
             self._passed.append(names)
         if judged.verdict is Verdict.SAME and not self._beside and self.phase in {"check", *_PHASES}:
@@ -367,14 +353,24 @@ class ProbeRunner:
             self._keep_best(self.build(case))
         more: dict[str, Any] = {"pass": self.part} if self.part else {}
         more |= {"tries": self.repeats} if self.repeats > 1 else {}
-        self.journal.end(entry, judged.verdict, judged.seconds, len(names), elements=case.elements, **more)
+        self.journal.end(entry, judged.verdict, judged.seconds, len(case.graph.ops), elements=case.elements, **more)
         if judged.fault:
             self.faults.append(judged.fault)
         # A backend that rejects changed options, or a graph without ops, has no bug.
-        if judged.verdict is Verdict.OTHER and judged.failure is not None and self.phase != "simplify" and names:
+        if (
+            judged.verdict is Verdict.OTHER
+            and judged.failure is not None
+            and self.phase != "simplify"
+            and case.graph.ops
+        ):
             keep_aside(self.others, replace(self.build(case), failure=judged.failure), judged.failure)
         if self.on_probe is not None:
             self.on_probe(self.phase, case, judged)
+
+
+def _names(case: Case) -> frozenset[str]:
+    """Return the names of the Case's ops, and a name for each call of another graph ahead."""
+    return frozenset((*(node.name for node in case.graph.ops), *(f"call {n}" for n in range(len(case.others)))))
 
 
 class ProbeProgress:

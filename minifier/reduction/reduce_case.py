@@ -24,16 +24,16 @@ from minifier.process.machine import machine_failure
 from minifier.process.progress import Progress, counted
 from minifier.reduction.check import check, confirmed, confirmed_hang
 from minifier.reduction.flakiness import last_certain, misjudged
-from minifier.reduction.guilty_ops import at_guilty_ops, charge, fewer_with_all_results, find_wrong_ops
+from minifier.reduction.guilty_ops import at_guilty_op, find_wrong_ops, guilt_of, said_of_guilt
 from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import Needs, measured_needs, nearest
-from minifier.reduction.op_search import reduce_bodies, reduce_ops, reduce_parts, without_wrappers
+from minifier.reduction.op_search import reduce_bodies, reduce_ops, without_wrappers
 from minifier.reduction.probe.children import RunJobs, run_children
 from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads, prepare_case
 from minifier.reduction.probe.verdicts import Prober
-from minifier.reduction.probe_runner import ProbeProgress, ProbeRunner, hidden_by_others, with_empty_graph
+from minifier.reduction.probe_runner import Atom, ProbeProgress, ProbeRunner, hidden_by_others, with_empty_graph
 from minifier.reduction.reduce_earlier import EarlierCallsReducer
-from minifier.reduction.simplify_and_prove import STOPPED, simplified
+from minifier.reduction.simplify_and_prove import simplified
 from minifier.reduction.summary import (
     OtherFailure,
     Summary,
@@ -44,7 +44,7 @@ from minifier.reduction.summary import (
     with_forms,
 )
 
-# What eager's values for ops cannot mend: eager computes nothing, and memory that is written again is the call's.
+# What eager's values ahead of ops cannot mend: eager computes nothing, and memory that is written again is the call's.
 _OF_THE_CALL = {Aspect.NO_EXCEPTION.value, Aspect.OVERWRITTEN.value}
 
 _MIN_SECONDS_WITHOUT_THREADS = 15.0  # for the first probes of a backend that started threads at import
@@ -119,15 +119,15 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     runner.after("wrappers", without_wrappers, None, runner)
     case = _start(runner)
     budget = search.Budget.of(settings.max_probes, seconds := settings.seconds_for(case.script.seconds), started)
-    case = runner.after("earlier calls", EarlierCallsReducer(runner, case, budget).fewest, case)
     reduced, result = reduce_ops(runner, case, budget)
-    charged, searched, ended = None, set[str](), search.Ending.INTERRUPTED
+    guilty: Atom = ()
+    ended = search.Ending.INTERRUPTED
     with contextlib.suppress(KeyboardInterrupt):  # the result of the search stays
         sought = case.failure.fingerprint
-        if sought.stage is Stage.COMPARE and sought.message not in _OF_THE_CALL:
+        of_call = sought.message in _OF_THE_CALL or case.measure.predicate  # which judges the whole graph's results
+        if sought.stage is Stage.COMPARE and not of_call:
             arguments = runner, case, budget, reduced, result
-            reduced, result, charged = runner.after("guilty ops", at_guilty_ops, (reduced, result, None), *arguments)
-        searched = {node.name for node in reduced.graph.ops}
+            reduced, result, guilty = runner.after("guilty op", at_guilty_op, (reduced, result, ()), *arguments)
         reduced, ended = _beyond_ops(runner, case, budget, reduced, result, settings)
     reduced = replace(with_empty_graph(runner, reduced), rate=runner.rate)
     try:
@@ -138,11 +138,6 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         budget = replace(budget, deadline=None)
     simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings, seconds)
     reduced, stopped = _with_simple_calls(runner, simplifier.case, budget, stopped)
-    innocent: tuple[str, ...] = ()
-    if ended is search.Ending.PROVED:
-        proof = runner, reduced, budget
-        innocent, ended = runner.after("all results", fewer_with_all_results, (innocent, ended), *proof)
-        stopped = stopped or STOPPED[ended]
     simplifier.case = reduced
     needs = Needs() if stopped else runner.after("needs", measured_needs, Needs(), simplifier)
     reduced = replace(reduced, rate=runner.rate, needs=tuple(needs.sentences))
@@ -152,8 +147,6 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     wrong_ops: tuple[tuple[str, str], ...] = ()
     others: list[OtherFailure] = []
     with contextlib.suppress(KeyboardInterrupt), runner.going_on("nearest and wrong ops"):
-        if charged is not None and {node.name for node in reduced.graph.ops} < searched:
-            charged = charge(runner, case, reduced)
         if finished and not needs.interrupted:
             if simplifier.finished and (passing := nearest(simplifier, needs)) is not None:
                 save_reduced(runner, passing, folder.nearest)
@@ -168,19 +161,18 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         inputs_after=len(reduced.inputs),
         elements_after=reduced.elements,
         probes=by_verdict(runner.counts + known.counts),
-        one_minimal=is_proved and not untold and not innocent,
+        one_minimal=is_proved and not untold,
         stopped_because=stopped or _skipped(known),
         seconds=time.monotonic() - started,
         others=tuple(others),
         divergent=wrong_ops,
-        guilt=charged.guilt.value if charged is not None else "",
-        cause=charged.sentence if charged is not None and len(reduced.graph.ops) < len(case.graph.ops) else "",
+        guilt=guilt_of(case, guilty, reduced).value if guilty else "",
+        cause=said_of_guilt(case, guilty, reduced) if guilty and len(reduced.graph.ops) < len(case.graph.ops) else "",
         passes=simplifier.ended,
         needs=tuple(needs.changes),
         unanswered=untold[Verdict.UNRESOLVED] + len(simplifier.open),
         unanswered_ops=untold[Verdict.UNRESOLVED],
         invalid_ops=untold[Verdict.INVALID],
-        innocent=innocent,
         unrecorded=runner.unrecorded,
         notes=(
             *_without_answer(runner),
@@ -250,7 +242,7 @@ def _start(runner: ProbeRunner) -> Case:
 def _beyond_ops(
     runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result, settings: Settings
 ) -> tuple[Case, search.Ending]:
-    """Confirm the result of the search, then reduce the bodies and decompositions of its ops."""
+    """Confirm the result of the search, then reduce the bodies of its ops."""
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         reduced, result = confirmed_hang(runner, case, budget, reduced, result)
     else:
@@ -258,8 +250,6 @@ def _beyond_ops(
     ended = result.ended
     if ended is search.Ending.PROVED and settings.wants("bodies"):
         reduced, ended = runner.after("bodies", reduce_bodies, (reduced, ended), runner, reduced, budget)
-    if ended is search.Ending.PROVED and settings.wants("parts"):
-        reduced, ended = runner.after("parts", reduce_parts, (reduced, ended), runner, reduced, budget)
     return reduced, ended
 
 

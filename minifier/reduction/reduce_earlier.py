@@ -1,20 +1,19 @@
-"""Reduces the earlier calls of other graphs than the failing one: their number first, their graphs last."""
+"""Simplifies the earlier calls of other graphs than the failing one that the search of the ops has left."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from minifier import search
 from minifier.data.case import Call, Case, Drawn, TensorInput
-from minifier.data.case.calls import call_of, is_alike, with_others
-from minifier.data.case.ops import atoms, kind, with_ops
+from minifier.data.case.calls import call_of, with_others
 from minifier.data.case.store import edited
 from minifier.data.case.values import contiguous_stride
 from minifier.data.failure import Verdict
-from minifier.reduction.op_search import CandidateSearch, reduce_ops
+from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.passes.edits import with_tensors
 from minifier.reduction.passes.sizes import to_number
 from minifier.reduction.passes.table import OF_VALUES
@@ -28,65 +27,22 @@ _PHASE = "ahead"
 
 @dataclass
 class EarlierCallsReducer:
-    """Reduces the calls of other graphs; `case` is the simplest Case so far that shows the failure."""
+    """Simplifies the calls of other graphs; `case` is the simplest Case so far that shows the failure."""
 
     runner: ProbeRunner
     case: Case
     budget: search.Budget
 
-    def fewest(self) -> Case:
-        """Keep the calls that the failure needs; make each once, on the first op of its graph, if that suffices."""
-        whole, runner = self.case, self.runner
-        if not whole.others:
-            return whole
-        runner.phase = _PHASE
-        graphs = [whole.of(call).graph for call in whole.others]
-        kinds = tuple(" ".join(kind(graph, group) for group in atoms(graph)) for graph in graphs)
-        problem = search.Problem(((),) * len(kinds), kinds)
-
-        def without_others(chosen: search.Atoms) -> Case:
-            return with_others(whole, [call if i in chosen else None for i, call in enumerate(whole.others)])
-
-        adapter = CandidateSearch(runner, without_others, runner.known)
-        result = search.reduce(problem, adapter, known=adapter, budget=self.budget.after(runner.total))
-        self.case = adapter.candidate(result.kept)
-        if result.one_minimal and adapter.unanswered.disproves(result.kept, (_PHASE,)):
-            return self.fewest()
-        self._replace_calls([[*self._of_first_op(call), replace(call, times=1)] for call in self.case.others])
-        self._cut_together()
-        return self.case
-
-    def _cut_together(self) -> None:
-        """Keep the same ops in the Case's graph and in earlier calls of a graph like it, with other sizes, say.
-
-        A backend that takes one graph for another, for the key of its cache, fails only while both are alike.
-        """
-        whole, runner = self.case, self.runner
-        cases = [whole.of(call) for call in whole.others]
-        if not any(is_alike(case.graph, whole.graph) for case in cases):
-            return
-
-        def cut_all(candidate: Case) -> Case:
-            names = [node.name for node in candidate.graph.ops]
-            cut = [
-                call_of(with_ops(case, names), call) if is_alike(case.graph, whole.graph) else call
-                for case, call in zip(cases, whole.others, strict=True)
-            ]
-            return with_others(candidate, cut)
-
-        with runner.beside(_PHASE, whole), runner.built_by(cut_all):
-            reduced, _ = reduce_ops(runner, whole, self.budget)
-        self.case = cut_all(reduced)
-
     def simplify(self) -> None:
-        """Replace each call by a call of the Case's own graph, if that suffices; else reduce the call's graph."""
+        """Replace each call by one call of the Case's own graph, if that suffices; else reduce the call's graph."""
         self.runner.phase, self.runner.part = _PHASE, ""
-        before = self.case.others
-        if not before or self._take([None] * len(before)):
+        if not self.case.others or self._take([None] * len(self.case.others)):
             return
-        self._replace_calls([self._of_own_graph(number) for number in range(len(before))])
+        before = self.case.others
+        once = [replace(call, times=1) for call in before]
+        self._replace_calls([[*self._of_own_graph(number), call] for number, call in enumerate(once)])
         for place, call in enumerate(self.case.others):
-            if call == before[place]:
+            if call in (before[place], once[place]):
                 self._reduce_graph(place)
 
     def _replace_calls(self, alternatives: Sequence[Sequence[Call]]) -> None:
@@ -108,12 +64,6 @@ class EarlierCallsReducer:
         if judged.verdict is Verdict.SAME:
             self.case = candidate
         return judged.verdict is Verdict.SAME
-
-    def _of_first_op(self, call: Call) -> Iterator[Call]:
-        case = self.case.of(call)
-        groups = atoms(case.graph)
-        if len(groups) > 1:
-            yield call_of(with_ops(case, groups[0]), replace(call, times=1))
 
     def _of_own_graph(self, number: int) -> list[Call]:
         """Return calls of the Case's own graph that can replace the call `number`: with another size, and unchanged."""

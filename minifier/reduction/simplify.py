@@ -43,8 +43,7 @@ class Simplifier:
     way. `ended` has for each pass `fixpoint` (none of its rows applies any more), `unanswered` (but for rows that gave
     no answer), `unfinished` or `skipped` (not wanted, or ended by an error of its own). `rejected` has (pass, row)
     pairs after which the failure vanished; `passing_variants` has (pass, Case) pairs of these that pass. `open` has the
-    pass of each candidate that gave no answer, also when asked again. `ahead` are Cases that idle workers probe where
-    no others follow.
+    pass of each candidate that gave no answer, also when asked again.
 
     Without a user's budget, its probes may take the time of the search's, as far as the `seconds` of the whole
     reduction go, and at least half a minute. If compiling is slow, nobody wants to wait for the last literal. Several
@@ -64,7 +63,6 @@ class Simplifier:
     stopped: str = ""
     passing_variants: list[tuple[str, Case]] = field(default_factory=list)
     open: dict[str, str] = field(default_factory=dict)
-    ahead: Sequence[Case] = ()
     _open_cases: dict[str, Case] = field(default_factory=dict)
     _asked_again: set[str] = field(default_factory=set)
     _judged: dict[str, Case] = field(default_factory=dict)  # candidates of the row, by digest
@@ -364,8 +362,6 @@ class Simplifier:
                 raise Spent("the probe budget was used up")
             self._check_budget()
             idle = self.runner.workers - 1 if remaining is None else min(self.runner.workers, remaining) - 1
-            if not following and later == ():
-                following = [each for each in self.ahead if self.runner.key_of(each) != key]
             ahead = self._unanswered(following, idle) if following else self._next_candidates(later, idle)
             cases = {key: case, **ahead}
             for each, judged in zip(cases, self.runner.probe(list(cases.values())), strict=True):

@@ -60,8 +60,7 @@ class Summary:
     `uncompiled` is a statement with which the script itself ran to its end without a failing call.
     `artifacts` are the names of files with what the compiler made of the minimal Case.
     `unanswered` is the number of candidates that gave no answer, however often they were asked. Of the candidates that
-    prove the ops, `unanswered_ops` gave no answer, and eager failed on `invalid_ops`. `innocent` are the functions of a
-    smaller graph that fails too, in a result that the whole graph's results do not depend on.
+    prove the ops, `unanswered_ops` gave no answer, and eager failed on `invalid_ops`.
     `unrecorded` is the number of the graph's values that were too large to keep: the ops that read them were not cut
     off from the ops that make them. `hidden` are passes whose candidates all showed another failure. `guilt` says of a
     wrong result whether the reduced ops make the whole graph's results wrong (`reduction/guilty_ops.py`). `cause`
@@ -92,7 +91,6 @@ class Summary:
     unanswered: int = 0
     unanswered_ops: int = 0
     invalid_ops: int = 0
-    innocent: tuple[str, ...] = ()
     unrecorded: int = 0
     hidden: tuple[str, ...] = ()
     guilt: str = ""
@@ -112,11 +110,9 @@ class Summary:
     def exceptions(self) -> str:
         """Say where the failure was not seen to be gone without an op; "" if it was gone every time."""
         unanswered, invalid = (counted(number, "candidate") for number in (self.unanswered_ops, self.invalid_ops))
-        ops = " and ".join(dict.fromkeys(self.innocent))
         sentences = (
             f"{unanswered} gave no answer, also when asked again" if self.unanswered_ops else "",
             f"{invalid} failed without the backend as well" if self.invalid_ops else "",
-            f"{ops} alone differs too, in a result that the whole graph's results do not depend on" if ops else "",
         )
         return "; ".join(filter(None, sentences))
 

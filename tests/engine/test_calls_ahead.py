@@ -6,7 +6,7 @@ import pytest
 import torch
 from captured import captured
 from chains import chain, names
-from fake_prober import BackendProber, raises, targets, when
+from fake_prober import BackendProber, differs, raises, targets, when
 
 from minifier.data.case import Call, Case
 from minifier.data.case.calls import call_of
@@ -52,15 +52,16 @@ def test_an_op_that_a_call_ahead_must_have_stays_alone_in_its_graph(reduce):
     assert shapes(done.case) == [(1,)], "its sizes are simplified as well"
 
 
-def test_a_call_of_a_graph_like_it_keeps_the_same_ops(reduce):
+@pytest.mark.parametrize("failing", [raises(), differs()], ids=["refused", "wrong"])
+def test_a_call_of_a_graph_like_it_keeps_the_same_ops(reduce, failing):
     """As for a backend that takes the code of a graph for the key of its cache."""
 
     def taken_for_it(case: Case) -> bool:
         keys = [targets(replace(case, graph=call.graph)) for call in case.others]
         return targets(case) in keys and "tanh" in targets(case)
 
-    case = chain(*OPS, before=(ahead("exp"), ahead(*OPS, size=5)))
-    done = reduce(case, when(taken_for_it, raises()))
+    case = chain(*OPS, failing=failing, before=(ahead("exp"), ahead(*OPS, size=5)))
+    done = reduce(case, when(taken_for_it, failing))
     assert names(done.case) == ["tanh"] and done.summary.one_minimal
     assert [[node.short_target for node in call.graph.ops] for call in done.case.others] == [["tanh"]]
     assert done.summary.probes["total"] < 30

@@ -119,7 +119,7 @@ def test_a_pass_that_raises_is_left_out_and_the_others_go_on(reduce, whole, monk
 
 
 STEPS = ("nearest", "save_others", "without_wrappers", "reduce_bodies", "measured_needs")
-STEPS_OF_RESULTS = ("reduce_case.find_wrong_ops", "reduce_case.at_guilty_ops")
+STEPS_OF_RESULTS = ("reduce_case.find_wrong_ops", "reduce_case.at_guilty_op")
 
 
 @pytest.mark.parametrize("step", [*(f"reduce_case.{step}" for step in STEPS), *STEPS_OF_RESULTS])

@@ -7,7 +7,7 @@ import torch
 from case_samples import small_case
 from real_graphs import compiled_graphs, fresh, seeded
 
-from minifier.reduction.passes.composite import calls, has_branches, inlined
+from minifier.reduction.passes.inlining import calls, has_branches, inlined
 from minifier.torch_side.fx.graphs import build_graph, read_graph
 from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
 

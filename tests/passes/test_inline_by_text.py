@@ -6,7 +6,7 @@ import pytest
 from case_text import case_of, graph_of, show
 
 from minifier.data.case.graph import Module
-from minifier.reduction.passes.composite import calls, has_branches, holds_calls, inlined
+from minifier.reduction.passes.inlining import calls, has_branches, holds_calls, inlined
 
 BODY = "a: float32[2]\nb: float32[2]\nc = torch.add(a, b)\nd = torch.sin(c)\nreturn d,"
 

@@ -166,9 +166,7 @@ def test_what_was_cut_off_is_not_called_minimal():
     assert outcome().proved == "minimal" != cut_off.proved and cut_off.why_unfinished in text_of(cut_off)
 
 
-@pytest.mark.parametrize(
-    "found", [{"unanswered": 2, "unanswered_ops": 2}, {"invalid_ops": 1}, {"innocent": ("linear",)}]
-)
+@pytest.mark.parametrize("found", [{"unanswered": 2, "unanswered_ops": 2}, {"invalid_ops": 1}])
 def test_what_was_not_proved_is_not_called_minimal(found):
     open_ = summed_up(outcome(), one_minimal=False, **found)
     exceptions = open_.summary.exceptions

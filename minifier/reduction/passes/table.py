@@ -24,7 +24,6 @@ DEFINITIONS = ("definitions", "statements, functions, methods and entries of tab
 TABLE: tuple[tuple[str, str], ...] = (
     ("ops", "ops that the failure does not need, cut values coming in as inputs and live-outs going out"),
     ("bodies", "ops in the bodies of higher-order ops, an earlier value of the same shape being read in their place"),
-    ("parts", "a composite op to the parts that the failure needs, if they are fewer and no more ops are left"),
     DATA,
     *((p.name, p.sentence) for p in SIMPLIFICATIONS),
     DEFINITIONS,

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from minifier.data.case import Case, Drawn, Graph, Input, State, TensorInput
-from minifier.data.case.graph import refs_in, tensor_keys
+from minifier.data.case.graph import tensor_keys
 from minifier.data.case.inputs import bases
 from minifier.data.case.serial import pack
 from minifier.data.failure import Difference, Kind, Stage
@@ -108,20 +108,11 @@ def _compare(prepared: PreparedCase, program: ProgramOfCalls, progress: JobProgr
         return progress.failure(comparison.compiled_error)
     if comparison.eager_error is None:
         over = list(not_in_eager(over, lambda: build(case.graph), inputs))
-    if differences := _of_results(prepared, case, (*comparison.differences, *over)):
+    if differences := (*comparison.differences, *over):
         return {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack(differences)}
     if (error := comparison.eager_error) is not None:
         return {"status": "invalid", "links": describe(error), "traceback": text(error)}
     return {"status": "pass"}
-
-
-def _of_results(prepared: PreparedCase, case: Case, differences: Sequence[Difference]) -> tuple[Difference, ...]:
-    """Return the differences, except for values that the whole graph's results do not depend on."""
-    if not prepared.innocent:
-        return tuple(differences)
-    outputs = list(refs_in(case.graph.output.args))
-    ignored = {f"output {i}" for i, name in enumerate(outputs) if name in prepared.innocent}
-    return tuple(difference for difference in differences if difference.where not in ignored)
 
 
 def run_eagerly(

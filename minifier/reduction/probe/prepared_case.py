@@ -64,16 +64,14 @@ class PreparedCase:
 
     With `imports_in_child`, each child imports the backend and the graph's targets itself: slower, but right for a
     backend that needs threads started at import. `has_threads`: the import in this process started threads, or may have
-    started the driver of the Case's device. Most threads are idle, like a telemetry's, and not missed. `innocent` are
-    ops whose wrong values do not reach the graph's results: these are not compared. `home` is the script's current
-    folder.
+    started the driver of the Case's device. Most threads are idle, like a telemetry's, and not missed. `home` is
+    the script's current folder.
     """
 
     case: Case
     tensors: StoredTensors
     imports_in_child: bool = False
     has_threads: bool = False
-    innocent: frozenset[str] = frozenset()
     recorded: RecordedValues | None = None
     home: Path = field(default_factory=_current_folder)
     fakes: Any = field(default_factory=new_fake_mode)

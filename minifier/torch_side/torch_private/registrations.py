@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import functools
-import operator
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from types import FrameType
 from typing import Any
 
 import torch
 from torch._C import _autograd, _functorch
-from torch._decomp import decomposition_table
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from minifier.data.torch_names import ENTRY_POINTS, HIGHER_ORDER
 from minifier.torch_side.torch_private import declared
@@ -107,24 +104,6 @@ def backend_table() -> list[tuple[str, Any, EntryPoint | None]]:
 
 
 BUILT_IN_MODULES = tuple((module.__name__, module) for module in (_functorch, _autograd))
-
-
-def parts_of(function: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
-    """Trace the function on these inputs as an ATen graph. A single op is decomposed, unless that gives prims."""
-    with torch.no_grad():
-        traced: torch.fx.GraphModule = make_fx(function, tracing_mode="real")(*inputs)
-        ops = _ops(traced)
-        if len(ops) == 1 and ops[0] in decomposition_table:
-            table = {ops[0]: decomposition_table[ops[0]]}
-            deeper: torch.fx.GraphModule = make_fx(function, decomposition_table=table, tracing_mode="real")(*inputs)
-            if not any(str(op).startswith("prims.") for op in _ops(deeper)):  # prims would only rename the op
-                return deeper
-    return traced
-
-
-def _ops(module: torch.fx.GraphModule) -> list[Any]:
-    targets = [node.target for node in module.graph.nodes if node.op == "call_function"]
-    return [target for target in targets if target is not operator.getitem]
 
 
 def operator_path(function: Any) -> str | None:
