@@ -118,7 +118,7 @@ def _in_child(
     from torch.compiler import set_stance
 
     from minifier.capturing.aot import ExportedObserver
-    from minifier.capturing.backend_reference import note_reads, source_at_compile
+    from minifier.capturing.backend_reference import note_reads
     from minifier.capturing.observer import Observer, compile_with
     from minifier.capturing.uncompiled import exclude
     from minifier.torch_side.torch_private import aot, dynamo, inductor, modes, registrations
@@ -138,7 +138,6 @@ def _in_child(
     observer.on_failure = on_failure or observer.on_failure
     on_loss(lambda sentence: observer.log.write("unsupported", sentence=sentence))
     dynamo.observe_backend_calls(observer)
-    dynamo.note_at_compile(source_at_compile)
     dynamo.observe_tracing(observer.traced)
     exported = ExportedObserver(observer)
     inductor.observe_aot_inductor(exported.compiling, exported.loaded)
