@@ -21,10 +21,12 @@ from minifier.data.case.values import SourceExpression
 from minifier.data.torch_names import AOT_BACKEND, AOT_BACKEND_IMPORT
 from minifier.errors import CannotSave
 from minifier.torch_side.fx.arguments import path_of, read
-from minifier.torch_side.fx.script_objects import home_of, in_modules, in_script
+from minifier.torch_side.fx.script_objects import home_of, in_modules, in_script, tree_of_script
 from minifier.torch_side.torch_private.dynamo import aot_autograd_arguments
 
 MINIFY_ATTRIBUTE = "__minify__"  # with it an object gives its own source
+# Names that a script reads files, its arguments or the environment by.
+_READS = {"open", "read_text", "read_bytes", "argv", "environ", "getenv", "parse_args", "parse_known_args"}
 _NO_INSTANCES = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 
 
@@ -48,7 +50,9 @@ def write_object(value: Any, *, part: bool = False) -> SourceExpression:
         return data
     if not part and not callable(value):
         return SourceExpression(literal(read(value)))
-    source = importable(value) or in_script_source(value) or _from_closure(value) or _from_attributes(value)
+    source = importable(value) or in_script_source(value)
+    if source is None or any(map(_is_of_read_data, source.names)):
+        source = _from_closure(value) or _from_attributes(value) or source
     if source is None:
         raise CannotSave(_why_not(value))
     return source
@@ -237,6 +241,21 @@ def in_script_source(value: Any) -> SourceExpression | None:
     """Return the script's own expression for the object, or None."""
     expression = in_script(value)
     return None if expression is None else SourceExpression(expression, names=(first_name(expression),))
+
+
+def _is_of_read_data(name: str) -> bool:
+    """Whether the script makes this variable of a file, its arguments or the environment."""
+    tree, wanted = tree_of_script(), {name}
+    for statement in reversed(tree.body if tree is not None else []):
+        nodes = list(ast.walk(statement))
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        binds = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {getattr(statement, "name", "")}
+        if isinstance(statement, ast.ClassDef) or binds.isdisjoint(wanted):
+            continue
+        if any(getattr(node, "id", getattr(node, "attr", "")) in _READS for node in nodes):
+            return True
+        wanted |= {node.id for node in names}
+    return False
 
 
 def _name(value: Any) -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.machinery import PathFinder
-from types import MappingProxyType
 
 import libcst as cst
 
 from minifier.capturing.slicing.backend_text import BackendText, backend_text
-from minifier.capturing.slicing.data_read import with_literals
 from minifier.capturing.slicing.module_statements import ModuleStatements, free_names
 from minifier.capturing.slicing.slices import Wanted, slice_module
 from minifier.data.case import BackendSource, Case, Graph
@@ -46,11 +43,8 @@ def _wanted(case: Case, until: int | None) -> Wanted:
     return Wanted(names, [op for op in case.script.ops if op in ops], until)
 
 
-def with_definitions(case: Case, source: str, literals: Mapping[str, str] = MappingProxyType({})) -> Case:
-    """Add the definitions that the Case needs from its script. The Case is unchanged if the source is not Python.
-
-    `literals` are put in the place of data that the definitions read.
-    """
+def with_definitions(case: Case, source: str) -> Case:
+    """Add the definitions that the Case needs from its script. The Case is unchanged if the source is not Python."""
     try:
         case = _with_backend(case, source)
         wanted = _wanted(case, case.script.line or None)
@@ -63,25 +57,9 @@ def with_definitions(case: Case, source: str, literals: Mapping[str, str] = Mapp
         definitions = "\n".join(filter(None, (slice_module(source, wanted), case.definitions)))
         folders = {*case.backend.folders, *folders_imported_from(definitions, case.script.path)}
         backend = replace(case.backend, folders=tuple(sorted(folders)))
-        return _with_literals(replace(case, definitions=definitions, backend=backend), literals)
+        return replace(case, definitions=definitions, backend=backend)
     except cst.ParserSyntaxError:  # the script ran, so its file was edited since
         return case
-
-
-def _with_literals(case: Case, literals: Mapping[str, str]) -> Case:
-    """Put literals in the place of data that the definitions or the backend's expression read."""
-    if not literals:
-        return case
-    # With the definitions ahead of it the expression's names are known.
-    whole = with_literals(f"{case.definitions}\n{case.backend.expression}\n", literals)
-    *body, last = cst.parse_module(whole).body
-    expression = cst.Module([last]).code.strip()
-    backend = case.backend
-    if expression != backend.expression:
-        names = tuple(name for name in backend.names if re.search(rf"\b{name}\b", expression))
-        backend = replace(backend, expression=expression, names=names)
-    case = replace(case, definitions=cst.Module(body).code, backend=backend)
-    return replace(case, definitions=definitions_left(case))
 
 
 def folders_imported_from(source: str, path: Sequence[str]) -> list[str]:
