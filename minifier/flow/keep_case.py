@@ -211,7 +211,7 @@ def begin_with_call(call: FailingCall, asked: Asked, folder: RunFolder, run: Run
     """
     failing = call.failing
     if call.unsaved:
-        run.ui.error(failing.traceback)
+        run.ui.error(failing.failure.traceback)
         folder.path.mkdir(parents=True, exist_ok=True)
         error = NoRepro(f"its graph cannot be saved: {failing.unsaved}")
         attempt = Attempt(run, folder, case_without_graph(failing, asked.program.name), asked, error=error)
