@@ -56,8 +56,7 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReferenc
         packages |= {asked.function.__module__.partition(".")[0]}
     if backend.reach is BackendSource.NONE:  # the script's own call may make it
         return backend
-    option_packages = packages_imported(*imports_of(options))
-    return replace(backend, folders=folders_of(packages | option_packages, ordinary_path))
+    return replace(backend, folders=folders_of(packages | packages_imported(*imports_of(options)), ordinary_path))
 
 
 def _by_registration(asked: AskedBackend) -> BackendReference | None:
@@ -153,18 +152,17 @@ def _by_object(asked: AskedBackend, own_source: SourceExpression | None) -> Back
         return BackendReference(name, BackendSource.NONE, reason=str(error), made_by=_maker(asked.function))
     reach = BackendSource.IMPORTED if source.expression.isidentifier() else BackendSource.EXPRESSION
     reach = BackendSource.DEFINED if source.names else reach
-    backend = BackendReference(source.expression, reach, source.expression, source.imports, names=source.names)
     # The script's own call is better than our reconstructed one.
-    reconstructed = "(" in source.expression and own_source is None
-    return replace(backend, made_by=_maker(asked.function)) if reconstructed else backend
+    made_by = _maker(asked.function) if "(" in source.expression and own_source is None else ""
+    text, imports, names = source.expression, source.imports, source.names
+    return BackendReference(text, reach, text, imports, names=names, made_by=made_by)
 
 
 def _maker(value: Any) -> str:
     """Return the name of the function or class that made the object, or `<lambda>`."""
     if aot_autograd_arguments(value) is not None:
         return AOT_BACKEND
-    name = getattr(value, "__qualname__", None) or type(value).__qualname__
-    return str(name).partition(".")[0]
+    return str(getattr(value, "__qualname__", None) or type(value).__qualname__).partition(".")[0]
 
 
 def folders_of(packages: Iterable[str], ordinary_path: Sequence[str]) -> tuple[str, ...]:

@@ -68,7 +68,6 @@ def main():
 @pytest.mark.parametrize(
     ("text", "made_by", "result"),
     [(LAMBDA, "main", 4), (METHOD, "Lowering", 54), (BLOCKS, "main", 3), (COUNTS, "main", 2)],
-    ids=["a lambda", "a method after other calls", "blocks", "nonlocal"],
 )
 def test_what_a_function_made_is_made_again(text, made_by, result):
     found = backend_text(HEAD + text, made_by)
@@ -99,6 +98,7 @@ def test_what_a_function_made_is_made_again(text, made_by, result):
             "Lowering(2)",
             ("Lowering",),
         ),
+        ("torch.compile(f, backend=minifier.wrap(Lowering(2), out='o'))", "Lowering", "Lowering(2)", ("Lowering",)),
     ],
 )
 def test_an_expression_of_the_module(text, made_by, expression, names):

@@ -28,7 +28,7 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
-from minifier.capturing.slicing.module_statements import free_names, missing_names
+from minifier.capturing.slicing.module_statements import dotted, free_names, missing_names
 from minifier.capturing.slicing.slices import Wanted, slice_module
 
 _Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
@@ -88,6 +88,8 @@ class _Arguments(cst.CSTVisitor):
 
     def _text(self, argument: cst.Arg, scope: Scope) -> BackendText | None:
         value = _assigned_value(argument.value, scope, self._module) or argument.value
+        if isinstance(value, cst.Call) and dotted(value.func) == "minifier.wrap" and value.args:
+            value = value.args[0].value
         text = self._module.code_for_node(value)
         names = free_names(f"({text})")
         variables = {name for name in names if not _is_global(name, scope)}
