@@ -13,15 +13,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from minifier.capturing.local_backend import LocalBackend, local_backend
 from minifier.capturing.object_source import first_name, from_own_attribute, importable, option, write_object
 from minifier.data.case import BackendReference, BackendSource
 from minifier.data.case.literals import SCRIPT, imports_of, packages_imported, string
 from minifier.data.case.values import SourceExpression
+from minifier.data.torch_names import AOT_BACKEND
 from minifier.errors import CannotSave
 from minifier.process.distributions import names_by_package
 from minifier.torch_side.fx.script_objects import import_in_script, in_script
-from minifier.torch_side.torch_private.dynamo import AskedBackend, asked_backend
+from minifier.torch_side.torch_private.dynamo import AskedBackend, aot_autograd_arguments, asked_backend
 from minifier.torch_side.torch_private.registrations import (
     Stack,
     entry_point_of,
@@ -31,9 +31,9 @@ from minifier.torch_side.torch_private.registrations import (
 )
 
 
-def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> tuple[BackendReference, str]:
+def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReference:
     """Return the first possible reference, in the order: registered by an import, entry point, importable object,
-    expression, a function of the statements that made it. With the last come its definitions, else "".
+    expression.
 
     `ordinary_path` is the import path of any interpreter of this environment.
     """
@@ -42,66 +42,21 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> tuple[BackendRe
         options = None if asked.options is None else {str(k): option(v) for k, v in asked.options.items()}
         own_source = None if asked.function is None else from_own_attribute(asked.function)
     except CannotSave as error:
-        return BackendReference(asked.name, BackendSource.NONE, reason=f"of what it is given: {error}"), ""
+        return BackendReference(asked.name, BackendSource.NONE, reason=f"of what it is given: {error}")
     backend = _by_registration(asked) if own_source is None else None
     backend = backend or _by_object(asked, own_source)
-    local = _local(asked, backend)
-    if local is not None:
-        backend = replace(
-            backend,
-            reach=BackendSource.DEFINED,
-            expression=local.expression,
-            imports=() if local.definitions else local.imports,
-            names=local.names,
-            reason="",
-            made_by="",
-        )
     backend = replace(backend, mode=asked.mode, options=options, dynamic=asked.dynamic)
     packages = packages_imported(*backend.imports)
     if not backend.distribution:
         distribution, version = _distribution(packages, asked)
-        if distribution != "torch" or backend.reach is not BackendSource.DEFINED:  # whose parts torch puts together
+        # A backend that the script makes may be an object of torch's, put together from the script's parts.
+        if distribution != "torch" or backend.reach not in (BackendSource.DEFINED, BackendSource.NONE):
             backend = replace(backend, distribution=distribution, version=version)
     if backend.reach is BackendSource.ENTRY_POINT:  # which is not found without the folder, though nothing is imported
         packages |= {asked.function.__module__.partition(".")[0]}
     if backend.reach is BackendSource.NONE:  # the script's own call may make it
-        return backend, ""
-    option_packages = packages_imported(*imports_of(options))
-    if local is not None:
-        packages |= packages_imported(*local.imports)
-    backend = replace(backend, folders=folders_of(packages | option_packages, ordinary_path))
-    return backend, local.definitions if local is not None else ""
-
-
-def source_at_compile(backend: Any) -> LocalBackend | None:
-    """Return the source of a backend that only the functions around the call of torch.compile can make again.
-
-    When the backend is called, these may have ended. Never raises.
-    """
-    with contextlib.suppress(Exception):
-        asked = AskedBackend(backend, "")
-        if callable(backend) and _is_local(asked) and _by_registration(asked) is None:
-            return local_backend(backend)
-    return None
-
-
-def _local(asked: AskedBackend, backend: BackendReference) -> LocalBackend | None:
-    """Return the source of a backend that functions made, where the reference lacks one, or may lack a part of it."""
-    has_none = backend.reach is BackendSource.NONE
-    if not has_none and (not backend.made_by or not _is_local(asked)):
-        return None
-    local: LocalBackend | None = asked.noted or local_backend(asked.function)
-    # Without definitions it is of attributes, as a reference is.
-    return local if has_none or (local is not None and local.definitions) else None
-
-
-def _is_local(asked: AskedBackend) -> bool:
-    """Whether the backend has no source, or one without all that it has become."""
-    try:
-        write_object(asked.function, whole=True)
-    except CannotSave:
-        return True
-    return False
+        return backend
+    return replace(backend, folders=folders_of(packages | packages_imported(*imports_of(options)), ordinary_path))
 
 
 def _by_registration(asked: AskedBackend) -> BackendReference | None:
@@ -197,16 +152,17 @@ def _by_object(asked: AskedBackend, own_source: SourceExpression | None) -> Back
         return BackendReference(name, BackendSource.NONE, reason=str(error), made_by=_maker(asked.function))
     reach = BackendSource.IMPORTED if source.expression.isidentifier() else BackendSource.EXPRESSION
     reach = BackendSource.DEFINED if source.names else reach
-    backend = BackendReference(source.expression, reach, source.expression, source.imports, names=source.names)
     # The script's own call is better than our reconstructed one.
-    reconstructed = "(" in source.expression and own_source is None
-    return replace(backend, made_by=_maker(asked.function)) if reconstructed else backend
+    made_by = _maker(asked.function) if "(" in source.expression and own_source is None else ""
+    text, imports, names = source.expression, source.imports, source.names
+    return BackendReference(text, reach, text, imports, names=names, made_by=made_by)
 
 
 def _maker(value: Any) -> str:
     """Return the name of the function or class that made the object, or `<lambda>`."""
-    name = getattr(value, "__qualname__", None) or type(value).__qualname__
-    return str(name).partition(".")[0]
+    if aot_autograd_arguments(value) is not None:
+        return AOT_BACKEND
+    return str(getattr(value, "__qualname__", None) or type(value).__qualname__).partition(".")[0]
 
 
 def folders_of(packages: Iterable[str], ordinary_path: Sequence[str]) -> tuple[str, ...]:

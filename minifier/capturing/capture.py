@@ -116,7 +116,7 @@ def _in_child(
     on_failure: OnFailure | None = None,
 ) -> int:
     from minifier.capturing.aot import ExportedObserver
-    from minifier.capturing.backend_reference import note_reads, source_at_compile
+    from minifier.capturing.backend_reference import note_reads
     from minifier.capturing.observer import Observer, compile_with
     from minifier.capturing.watched_script import WatchedScript
     from minifier.torch_side.torch_private import aot, dynamo, inductor, modes, registrations
@@ -136,7 +136,6 @@ def _in_child(
     observer.on_failure = on_failure or observer.on_failure
     on_loss(lambda sentence: observer.log.write("unsupported", sentence=sentence))
     dynamo.observe_backend_calls(observer)
-    dynamo.note_at_compile(source_at_compile)
     dynamo.observe_tracing(observer.traced)
     exported = ExportedObserver(observer)
     inductor.observe_aot_inductor(exported.compiling, exported.loaded)

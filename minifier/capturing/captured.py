@@ -29,16 +29,19 @@ class FailingGraph:
 
     number: int
     sentence: str
-    traceback: str
     ops: int | None
     backend: str
-    stage: Stage
     failure: Failure
     call: int = 0
     unsaved: str = ""
     reference: BackendReference | None = None
     inputs_lost: str = ""
     forward: int | None = None
+
+    @property
+    def stage(self) -> Stage:
+        """The stage at which it failed."""
+        return self.failure.fingerprint.stage
 
 
 @dataclass(frozen=True, slots=True)

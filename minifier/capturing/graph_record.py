@@ -311,9 +311,7 @@ class Record:
         self.observer.log.write(
             "failed",
             number=self.number,
-            stage=failure.fingerprint.stage.value,
             sentence=failure.named(source_names(self.graph)).sentence if self.graph is not None else failure.sentence,
-            traceback=failure.traceback,
             unsaved=self.unsaved,
             failure=pack(failure),
             reference=pack(self.backend),

@@ -21,25 +21,41 @@ from minifier.data.case.values import SourceExpression
 from minifier.data.torch_names import AOT_BACKEND, AOT_BACKEND_IMPORT
 from minifier.errors import CannotSave
 from minifier.torch_side.fx.arguments import path_of, read
-from minifier.torch_side.fx.script_objects import home_of, in_modules, in_script
+from minifier.torch_side.fx.script_objects import home_of, in_modules, in_script, tree_of_script
 from minifier.torch_side.torch_private.dynamo import aot_autograd_arguments
 
 MINIFY_ATTRIBUTE = "__minify__"  # with it an object gives its own source
-Find = Callable[[Any], SourceExpression | None]
-_CONSTANTS = (type(None), bool, int, float, complex, str, bytes, type(...))
+# Names that a script reads files, its arguments or the environment by.
+_READS = {"open", "read_text", "read_bytes", "argv", "environ", "getenv", "parse_args", "parse_known_args"}
 _NO_INSTANCES = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 
 
-def write_object(
-    value: Any, *, part: bool = False, find: Find = lambda value: None, whole: bool = False
-) -> SourceExpression:
+def write_object(value: Any, *, part: bool = False) -> SourceExpression:
     """Return the source of a callable, or with `part`, of an argument or option.
 
-    `find` returns the source of an object that neither a module nor the script holds by a name; None if it cannot. With
-    `whole`, an instance is made again only if its class takes all of its attributes: others may come from later calls.
     Raises CannotSave, with the reason, if the value has no source.
     """
-    return _Writer(find, whole).write(value, part)
+    own_source = from_own_attribute(value)
+    if own_source is not None:
+        return own_source
+    arguments = aot_autograd_arguments(value)
+    if isinstance(value, functools.partial) or arguments is not None:
+        return importable(value) or _from_call(value, arguments)
+    if isinstance(value, types.MethodType):
+        owner = (
+            importable(value.__self__) or in_script_source(value.__self__) or write_object(value.__self__, part=part)
+        )
+        return SourceExpression(f"{owner.expression}.{value.__name__}", owner.imports, owner.names)
+    if part and (data := _from_data(value)) is not None:
+        return data
+    if not part and not callable(value):
+        return SourceExpression(literal(read(value)))
+    source = importable(value) or in_script_source(value)
+    if source is None or any(map(_is_of_read_data, source.names)):
+        source = _from_closure(value) or _from_attributes(value) or source
+    if source is None:
+        raise CannotSave(_why_not(value))
+    return source
 
 
 def option(value: Any) -> Any:
@@ -52,11 +68,6 @@ def option(value: Any) -> Any:
         return write_object(value, part=True) if isinstance(value, enum.Enum) else read(value)
     except CannotSave:
         return write_object(value, part=True)
-
-
-def is_constant(value: Any) -> bool:
-    """Whether a literal of Python is the value, and not an equal one."""
-    return isinstance(value, _CONSTANTS)
 
 
 def from_own_attribute(value: Any) -> SourceExpression | None:
@@ -90,104 +101,78 @@ def from_own_attribute(value: Any) -> SourceExpression | None:
     return SourceExpression(expression, tuple(lines))
 
 
-class _Writer:
-    def __init__(self, find: Find, whole: bool) -> None:
-        self._find, self._whole = find, whole
+def _from_data(value: Any) -> SourceExpression | None:
+    """Return the source of a constant, an enum's member, or a dict, list or tuple of any values; else None."""
+    if isinstance(value, enum.Enum):
+        owner = importable(type(value)) or in_script_source(type(value))
+        return None if owner is None else _fill_in(f"{{}}.{value.name}", [owner])
+    with contextlib.suppress(CannotSave):
+        if not callable(value):
+            constant = read(value)
+            paths = [path for path in imported_paths(constant) if not path.startswith(OF_SCRIPT)]
+            return SourceExpression(literal(constant), tuple(f"import {module_of(path)}" for path in paths))
+    if type(value) is dict:
+        parts = [write_object(key_or_value, part=True) for item in value.items() for key_or_value in item]
+        return _fill_in("{{" + ", ".join(["{}: {}"] * len(value)) + "}}", parts)
+    if type(value) in (list, tuple):
+        inner = ", ".join(["{}"] * len(value)) + ("," if type(value) is tuple and len(value) == 1 else "")
+        text = f"[{inner}]" if type(value) is list else f"({inner})"
+        return _fill_in(text, [write_object(item, part=True) for item in value])
+    return None
 
-    def write(self, value: Any, part: bool = False) -> SourceExpression:
-        """Return the source of a callable, or with `part`, of an argument or option."""
-        own_source = from_own_attribute(value)
-        if own_source is not None:
-            return own_source
-        arguments = aot_autograd_arguments(value)
-        if isinstance(value, functools.partial) or arguments is not None:
-            return importable(value) or self._find(value) or self._from_call(value, arguments)
-        if isinstance(value, types.MethodType):
-            owner = importable(value.__self__) or in_script_source(value.__self__) or self.write(value.__self__, part)
-            return SourceExpression(f"{owner.expression}.{value.__name__}", owner.imports, owner.names)
-        if not is_constant(value) and (held := self._find(value)) is not None:
-            return held
-        if part and (data := self._from_data(value)) is not None:
-            return data
-        if not part and not callable(value):
-            return SourceExpression(literal(read(value)))
-        source = (
-            importable(value) or in_script_source(value) or self._from_closure(value) or self._from_attributes(value)
-        )
-        if source is None:
-            raise CannotSave(_why_not(value))
-        return source
 
-    def _from_data(self, value: Any) -> SourceExpression | None:
-        """Return the source of a constant, an enum's member, or a dict, list or tuple of any values; else None."""
-        if isinstance(value, enum.Enum):
-            owner = importable(type(value)) or in_script_source(type(value))
-            return None if owner is None else _fill_in(f"{{}}.{value.name}", [owner])
-        with contextlib.suppress(CannotSave):
-            if not callable(value):
-                constant = read(value)
-                paths = [path for path in imported_paths(constant) if not path.startswith(OF_SCRIPT)]
-                return SourceExpression(literal(constant), tuple(f"import {module_of(path)}" for path in paths))
-        if type(value) is dict:
-            parts = [self.write(key_or_value, part=True) for item in value.items() for key_or_value in item]
-            return _fill_in("{{" + ", ".join(["{}: {}"] * len(value)) + "}}", parts)
-        if type(value) in (list, tuple):
-            inner = ", ".join(["{}"] * len(value)) + ("," if type(value) is tuple and len(value) == 1 else "")
-            text = f"[{inner}]" if type(value) is list else f"({inner})"
-            return _fill_in(text, [self.write(item, part=True) for item in value])
+def _from_call(value: Any, arguments: dict[str, Any] | None) -> SourceExpression:
+    """Return the call that makes a `functools.partial`, or with `arguments` an `aot_autograd(...)`.
+
+    If an argument has no source, return the script's own name for the object.
+    """
+    try:
+        if arguments is not None:
+            return _call(SourceExpression(AOT_BACKEND, (AOT_BACKEND_IMPORT,)), [], arguments)
+        partial = SourceExpression("functools.partial", ("import functools",))
+        return _call(partial, [value.func, *value.args], value.keywords)
+    except CannotSave:
+        name = in_script_source(value)
+        if name is None:
+            raise
+        return name
+
+
+def _call(function: SourceExpression, args: Sequence[Any], kwargs: Mapping[str, Any]) -> SourceExpression:
+    texts = ["{}"] * len(args) + [f"{name}={{}}" for name in kwargs]
+    parts = [write_object(arg, part=True) for arg in (*args, *kwargs.values())]
+    return _fill_in(f"{{}}({', '.join(texts)})", [function, *parts])
+
+
+def _from_attributes(value: Any) -> SourceExpression | None:
+    """Return a call of an instance's class, with arguments from the attributes `x` or `_x` for parameter `x`.
+
+    None if the class has no source, or an attribute is missing.
+    """
+    kind = type(value)
+    class_source = None if isinstance(value, _NO_INSTANCES) else importable(kind) or in_script_source(kind)
+    if class_source is None:
         return None
+    attributes = {**getattr(value, "__dict__", {}), **{f: getattr(value, f) for f in getattr(kind, "_fields", ())}}
+    if not (attributes or hasattr(value, "__dict__") or is_dataclass(value)):
+        return None  # an iterator, say: its state cannot be read
+    attributes |= {f.name: getattr(value, f.name) for f in dataclasses.fields(value)} if is_dataclass(value) else {}
+    known = {name.removeprefix("_"): item for name, item in attributes.items()}
+    arguments = _arguments(kind, known)
+    return None if arguments is None else _call(class_source, [], arguments)
 
-    def _from_call(self, value: Any, arguments: dict[str, Any] | None) -> SourceExpression:
-        """Return the call that makes a `functools.partial`, or with `arguments` an `aot_autograd(...)`.
 
-        If an argument has no source, return the script's own name for the object.
-        """
-        try:
-            if arguments is not None:
-                return self._call(SourceExpression(AOT_BACKEND, (AOT_BACKEND_IMPORT,)), [], arguments)
-            partial = SourceExpression("functools.partial", ("import functools",))
-            return self._call(partial, [value.func, *value.args], value.keywords)
-        except CannotSave:
-            name = in_script_source(value)
-            if name is None:
-                raise
-            return name
-
-    def _call(self, function: SourceExpression, args: Sequence[Any], kwargs: Mapping[str, Any]) -> SourceExpression:
-        texts = ["{}"] * len(args) + [f"{name}={{}}" for name in kwargs]
-        parts = [self.write(arg, part=True) for arg in (*args, *kwargs.values())]
-        return _fill_in(f"{{}}({', '.join(texts)})", [function, *parts])
-
-    def _from_attributes(self, value: Any) -> SourceExpression | None:
-        """Return a call of an instance's class, with arguments from the attributes `x` or `_x` for parameter `x`.
-
-        None if the class has no source, or an attribute is missing.
-        """
-        kind = type(value)
-        class_source = None if isinstance(value, _NO_INSTANCES) else importable(kind) or in_script_source(kind)
-        if class_source is None:
-            return None
-        attributes = {**getattr(value, "__dict__", {}), **{f: getattr(value, f) for f in getattr(kind, "_fields", ())}}
-        if not (attributes or hasattr(value, "__dict__") or is_dataclass(value)):
-            return None  # an iterator, say: its state cannot be read
-        attributes |= {f.name: getattr(value, f.name) for f in dataclasses.fields(value)} if is_dataclass(value) else {}
-        known = {name.removeprefix("_"): item for name, item in attributes.items()}
-        arguments = _arguments(kind, known)
-        if arguments is not None and self._whole and not known.keys() <= inspect.signature(kind).parameters.keys():
-            return None
-        return None if arguments is None else self._call(class_source, [], arguments)
-
-    def _from_closure(self, value: Any) -> SourceExpression | None:
-        """Return a call of the factory that made the function, if the closure holds the arguments; else None."""
-        factory, _, inner_name = getattr(value, "__qualname__", "").partition(".<locals>.")
-        outer = getattr(sys.modules.get(home_of(value)), factory, None)
-        if not isinstance(value, types.FunctionType) or not isinstance(outer, types.FunctionType):
-            return None
-        if not inner_name or ".<locals>." in inner_name or not _may_return(outer, inner_name):
-            return None  # a nested factory; one that changes its arguments; a `main` that has effects
-        source = importable(outer) or in_script_source(outer)
-        arguments = _arguments(outer, dict(inspect.getclosurevars(value).nonlocals))
-        return None if source is None or arguments is None else self._call(source, [], arguments)
+def _from_closure(value: Any) -> SourceExpression | None:
+    """Return a call of the factory that made the function, if the closure holds the arguments; else None."""
+    factory, _, inner_name = getattr(value, "__qualname__", "").partition(".<locals>.")
+    outer = getattr(sys.modules.get(home_of(value)), factory, None)
+    if not isinstance(value, types.FunctionType) or not isinstance(outer, types.FunctionType):
+        return None
+    if not inner_name or ".<locals>." in inner_name or not _may_return(outer, inner_name):
+        return None  # a nested factory; one that changes its arguments; a `main` that has effects
+    source = importable(outer) or in_script_source(outer)
+    arguments = _arguments(outer, dict(inspect.getclosurevars(value).nonlocals))
+    return None if source is None or arguments is None else _call(source, [], arguments)
 
 
 def _fill_in(text: str, parts: Sequence[SourceExpression], *imports: str) -> SourceExpression:
@@ -256,6 +241,21 @@ def in_script_source(value: Any) -> SourceExpression | None:
     """Return the script's own expression for the object, or None."""
     expression = in_script(value)
     return None if expression is None else SourceExpression(expression, names=(first_name(expression),))
+
+
+def _is_of_read_data(name: str) -> bool:
+    """Whether the script makes this variable of a file, its arguments or the environment."""
+    tree, wanted = tree_of_script(), {name}
+    for statement in reversed(tree.body if tree is not None else []):
+        nodes = list(ast.walk(statement))
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        binds = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {getattr(statement, "name", "")}
+        if isinstance(statement, ast.ClassDef) or binds.isdisjoint(wanted):
+            continue
+        if any(getattr(node, "id", getattr(node, "attr", "")) in _READS for node in nodes):
+            return True
+        wanted |= {node.id for node in names}
+    return False
 
 
 def _name(value: Any) -> str:

@@ -97,7 +97,7 @@ class Observer:
         if self._aot is None:
             self._aot = AotObserver(self)
         original_inputs = list(inputs)  # a backend may replace or remove items of its list
-        record = self.record(gm, original_inputs, lambda: reference(compiler_fn, self.baseline.path))
+        record = self.record(gm, original_inputs, lambda: (reference(compiler_fn, self.baseline.path), ""))
         record.backend_object = asked_backend(compiler_fn).function
         if self._compared_calls is not None or self.terms.silent_fallbacks:
             record.watch = lambda: watch_of(compiler_fn, record.backend)

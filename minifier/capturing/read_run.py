@@ -145,10 +145,8 @@ def _failing(event: dict[str, Any], failed_before: bool) -> FailingGraph:
     return FailingGraph(
         number=event["number"],
         sentence=event["sentence"],
-        traceback=event["traceback"],
         ops=event["ops"],
         backend=event["backend"],
-        stage=Stage(event["stage"]),
         call=event["call"],
         unsaved=event["unsaved"],
         failure=unpack(Failure, event["failure"]),
@@ -187,10 +185,8 @@ def _failure_of_torch(
     return FailingGraph(
         number=number,
         sentence=failure.sentence,
-        traceback=failure.traceback,
         ops=event["ops"],
         backend=event["backend"],
-        stage=failure.fingerprint.stage,
         failure=failure,
         reference=case.backend,
         inputs_lost=lost,
@@ -220,10 +216,8 @@ def _died(
     return FailingGraph(
         number=call.number,
         sentence=f"{what} {where}",
-        traceback=failure.traceback,
         ops=event["ops"],
         backend=backend,
-        stage=call.stage,
         call=call.call,
         unsaved=unsaved,
         failure=failure,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
@@ -96,7 +96,7 @@ class FailingCall:
     """A failing backend call: its failure in a run of the script, and the folder of its Case.
 
     A second run, to record the inputs, takes place in `place`. `other_failures` are the script's other failures, in
-    sentences. `literals` are the data that the script reads, by the text of what reads them.
+    sentences.
     """
 
     found: FoundFailures
@@ -105,7 +105,6 @@ class FailingCall:
     place: Path
     other_failures: tuple[str, ...] = ()
     fallbacks: tuple[str, ...] = ()
-    literals: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, found: FoundFailures, failing: FailingGraph) -> FailingCall:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import filecmp
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from minifier.capturing.capture import (
     SYNCHRONOUS,
@@ -38,7 +37,6 @@ from minifier.flow.attempt import Attempt, FailingCall, Run, backend_fallbacks
 from minifier.flow.folders import Asked, lock_run, note_run
 from minifier.flow.prepare import get_ready
 from minifier.flow.reduce_in_child import with_memory_limit
-from minifier.flow.whole_script import literals_of
 from minifier.process.interrupts import interrupted_afterwards
 from minifier.process.progress import Ui, counted
 from minifier.reduction.probe.prepared_case import preload_for_run
@@ -138,7 +136,7 @@ def call_to_reduce(found: FoundFailures, failing: FailingGraph, run: Run) -> Fai
         run.ui.say(f"{failing.inputs_lost}: running the script again to keep them")
         with run.going_on():
             call = _recaptured(call, run)
-    return call if call.unsaved else replace(call, literals=literals_of(found.program, found.captured.path))
+    return call
 
 
 def _recaptured(call: FailingCall, run: Run) -> FailingCall:
@@ -180,13 +178,13 @@ def with_inputs_recorded(attempt: Attempt) -> Attempt:
     return replace(attempt, call=call, case=case, reduced=None, error=None)
 
 
-def keep_case(captured: Path, out: Path, source: str = "", literals: Mapping[str, str] = MappingProxyType({})) -> Case:
+def keep_case(captured: Path, out: Path, source: str = "") -> Case:
     """Copy the captured Case to `out`/case; return the copy.
 
-    `source` is the script's text, for definitions that no import reaches; `literals` are data that it reads.
+    `source` is the script's text, for definitions that no import reaches.
     """
     place = RunFolder(out).case
-    case = with_definitions(load(captured), source, literals)
+    case = with_definitions(load(captured), source)
     save(case, place)
     if (captured / PRIVATE).exists():
         shutil.copyfile(captured / PRIVATE, place / PRIVATE)
@@ -197,7 +195,7 @@ def keep_call(call: FailingCall, folder: RunFolder, asked: Asked, run: Run) -> C
     """Copy the Case of a failing call to the output folder; record the script there, and lock the folder."""
     note_run(folder.path, asked)
     lock_run(folder.path, run)
-    return keep_case(call.folder, folder.path, asked.program.source(), call.literals)
+    return keep_case(call.folder, folder.path, asked.program.source())
 
 
 def case_without_graph(failing: FailingGraph, script: str) -> Case:
@@ -213,7 +211,7 @@ def begin_with_call(call: FailingCall, asked: Asked, folder: RunFolder, run: Run
     """
     failing = call.failing
     if call.unsaved:
-        run.ui.error(failing.traceback)
+        run.ui.error(failing.failure.traceback)
         folder.path.mkdir(parents=True, exist_ok=True)
         error = NoRepro(f"its graph cannot be saved: {failing.unsaved}")
         attempt = Attempt(run, folder, case_without_graph(failing, asked.program.name), asked, error=error)

@@ -312,7 +312,7 @@ def _has_calls_ahead(attempt: Attempt) -> bool:
 def _with_calls(attempt: Attempt) -> Case:
     assert attempt.call is not None, "there are calls ahead of it"
     case = with_calls_ahead(attempt.case, _calls_ahead(attempt))
-    return with_definitions(case, attempt.program.source(), attempt.call.literals)
+    return with_definitions(case, attempt.program.source())
 
 
 def _with_calls_and_pause(attempt: Attempt) -> Case:

@@ -1,4 +1,4 @@
-"""Reduce the failing script itself, with the data that it reads, and verify the script that is left."""
+"""Reduce the failing script itself, and verify the script that is left."""
 
 from __future__ import annotations
 
@@ -6,27 +6,19 @@ import ast
 import contextlib
 import functools
 import os
-import sys
 import sysconfig
 import tempfile
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import libcst as cst
 
 from minifier.capturing.capture import FoundFailures, capture
 from minifier.capturing.captured import Captured
 from minifier.capturing.script import Program
 from minifier.capturing.script_limits import Terms
-from minifier.capturing.slicing.data_read import ReadData, data_read, with_literals
-from minifier.capturing.slicing.slices import Wanted, slice_module
 from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
-from minifier.data.case.literals import literal, packages_imported
+from minifier.data.case.literals import packages_imported
 from minifier.data.case.run_folder import RunFolder, shown_path
 from minifier.data.case.store import save, write_atomically
-from minifier.data.case.switches import may_be_written
 from minifier.data.failure import Failure, Kind, Stage, same
 from minifier.data.settings import Settings
 from minifier.data.torch_names import FOLDERS_OF_COMPILE
@@ -37,7 +29,6 @@ from minifier.flow.folders import Asked, lock_run, make_folder, note_run
 from minifier.flow.reduce_in_child import INTERRUPTED
 from minifier.flow.reports import report
 from minifier.flow.repro_search import with_shown_exception
-from minifier.reduction.probe.children import Limits, run_children
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.environment import EnvironmentCollector
 from minifier.repro.report.outcome import Outcome
@@ -46,7 +37,7 @@ from minifier.repro.source.probe import TIMEOUT_FACTOR
 from minifier.repro.source.reduce_script import KnownRun, ReducedScript, as_run, reduce_script, shows_failure_of_call
 from minifier.repro.source.run_source import in_eager, said_of_exit, seeded
 from minifier.repro.verify import Conditions, Verification, verify
-from minifier.torch_side.fx.script_objects import FILE, define
+from minifier.torch_side.fx.script_objects import FILE
 
 _MIN_TIMEOUT_SECONDS = 120.0
 _INSTALLED = ("purelib", "platlib", "stdlib", "platstdlib", "scripts")  # what sysconfig calls the folders
@@ -242,7 +233,10 @@ def _reduced(
             "into a script and give the script: of a test, its module, with a call of the test at the end"
         )
     try:
-        known, interrupt = _known(program, captured, checked), functools.partial(run.interrupt, INTERRUPTED)
+        known, interrupt = KnownRun(), functools.partial(run.interrupt, INTERRUPTED)
+        if captured is not None:
+            check = checked.check if checked is not None else ()
+            known = KnownRun(captured.failure, captured.seconds, captured.path, check)
         reduced = reduce_script(program, folder.path, run.settings, run.ui, of_backend, known, interrupt)
         if left := named_code(reduced.source):
             raise NoRepro(f"what is left of the script runs {', '.join(left)}, which is not in it; its code has to be")
@@ -254,17 +248,6 @@ def _reduced(
     if _fails_in_eager(program, run):
         raise by_itself
     raise NoRepro(f"{by_itself}\nThat is so in an empty folder only, as for a reduction of its source")
-
-
-def _known(program: Program, captured: Captured | None, checked: CheckedScript | None) -> KnownRun:
-    known = KnownRun()
-    if captured is not None:
-        known = KnownRun(captured.failure, captured.seconds, captured.path)
-    if checked is not None:
-        known = replace(known, check=checked.check)
-    if literals := literals_of(program, known.path):
-        known = replace(known, with_data=with_literals(as_run(program), literals))
-    return known
 
 
 def _fails_in_eager(program: Program, run: Run) -> bool:
@@ -337,66 +320,3 @@ def lacks_script(attempt: Attempt) -> bool:
     """Whether no repro of the graph was found, and the script, which is not known, might show the failure."""
     kind = attempt.case.failure.fingerprint.kind
     return attempt.repro is None and attempt.asked is None and kind in _SHOWN_BY_A_SCRIPT
-
-
-_MAX_SECONDS = 60.0
-_MAX_CHARACTERS = 2000  # of a literal that a person would write
-# Beginnings of the names of audit events: https://docs.python.org/3/library/audit_events.html
-_CHANGES = (
-    *("os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink"),
-    *("os.truncate", "os.utime", "os.setxattr", "os.removexattr", "shutil.", "tempfile.", "sqlite3.", "syslog."),
-    *("os.exec", "os.fork", "os.kill", "os.posix_spawn", "os.spawn", "os.system", "subprocess.", "pty."),
-    *("socket.", "ftplib.", "http.", "imaplib.", "poplib.", "smtplib.", "telnetlib.", "urllib.", "webbrowser."),
-)
-
-
-def literals_of(program: Program, path: Sequence[str] = ()) -> Mapping[str, str]:
-    """Return literals by the text of what reads data, or of the name that a block binds to it.
-
-    The statements that the data need run in a child, in the script's own folder, with its arguments. `path` are folders
-    that the script adds to the import path. Empty if the script reads none, or if that takes too long.
-    """
-    source = program.source()
-    try:
-        found = data_read(source)
-    except cst.ParserSyntaxError:
-        return {}
-    if not found:
-        return {}
-    place = os.getcwd()
-    home = place if program.is_module else str(Path(program.target).resolve().parent)
-
-    def evaluate() -> dict[str, Any]:
-        sys.dont_write_bytecode = True
-        sys.addaudithook(_refuse_changes)
-        os.chdir(place)
-        sys.argv = [program.target, *program.arguments]
-        sys.path[:0] = [home, *path]
-        texts = {data.text: _literal(data, source, str(Path(program.target).resolve())) for data in found}
-        return {"literals": {name: text for name, text in texts.items() if text}}
-
-    with tempfile.TemporaryDirectory(prefix="minify-") as scratch:
-        (end,) = run_children([evaluate], Limits(_MAX_SECONDS), Path(scratch))
-    return end.result["literals"] if end.result is not None else {}
-
-
-def _refuse_changes(event: str, arguments: tuple[Any, ...]) -> None:
-    """Refuse to open a file for writing, and the steps in `_CHANGES`. Native code without audit events is not seen."""
-    writes = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-    if writes or event.startswith(_CHANGES):
-        raise PermissionError(f"{event} is not allowed while the data that a script reads are evaluated")
-
-
-def _literal(data: ReadData, source: str, file: str) -> str:
-    """Return the value as a literal; "" if it is no plain data, private, or cannot be had."""
-    if not all(may_be_written(name, os.environ.get(name, "")) for name in data.variables):
-        return ""
-    try:
-        names = define(slice_module(source, Wanted(data.names)) if data.names else "", file)
-        value = eval(data.text, names)
-        text = literal(value)
-        is_plain = len(text) <= _MAX_CHARACTERS and bool(ast.literal_eval(text) == value)
-    except BaseException:  # noqa: BLE001 - the script's code may raise or exit as it likes
-        return ""
-    is_path = isinstance(value, str) and os.sep in value
-    return text if is_plain and not is_path else ""

@@ -82,7 +82,7 @@ def test_a_script_that_has_the_signal_for_itself_is_ended_without_a_stack(bureau
         "import signal\nsignal.signal(signal.SIGRTMAX - 1, signal.SIG_IGN)\n" + script("{'how': 'sleep'}")
     )
     (failing,) = captured.failing
-    assert failing.failure.fingerprint.kind is Kind.TIMEOUT and failing.traceback == ""
+    assert failing.failure.fingerprint.kind is Kind.TIMEOUT and failing.failure.traceback == ""
 
 
 @pytest.fixture

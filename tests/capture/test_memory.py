@@ -95,7 +95,7 @@ def test_native_code_that_aborts_without_memory(bureau, little_memory):
     captured = bureau.capture(SCRIPT.replace("STAGE", "'run'").replace("HOW", "'hoard in C++'"))
     (failing,) = captured.failing
     assert failing.failure.fingerprint == Fingerprint(Stage.RUN, Kind.OUT_OF_MEMORY, message="no more memory")
-    assert captured.end.signal == signal.SIGABRT and "in end" in failing.traceback
+    assert captured.end.signal == signal.SIGABRT and "in end" in failing.failure.traceback
     _summary, case = bureau.reduce(memory=500 * MIB)
     assert [node.target for node in case.graph.ops] == ["torch.tanh"]
 
@@ -106,7 +106,7 @@ def test_what_uses_up_a_reserve_is_ended(bureau, little_memory):
     found = failing.failure.fingerprint
     assert (found.stage, found.kind, found.message) == (Stage.COMPILE, Kind.OUT_OF_MEMORY, "no more memory")
     assert captured.end.signal == 9
-    assert "in end" in failing.traceback
+    assert "in end" in failing.failure.traceback
 
 
 def test_what_is_only_reserved_does_not_count(bureau):

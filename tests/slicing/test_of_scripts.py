@@ -61,7 +61,7 @@ def test_a_backend_that_the_script_defines(processes, tmp_path, form):
     assert "UNSUPPORTED = " in text and "LoweringError" in text and "unrelated" not in text and "relu" not in text
 
 
-MADE_IN_FUNCTIONS = """
+MADE_IN_A_FUNCTION = """
 import torch
 
 
@@ -83,8 +83,9 @@ def lower(gm, rules, log):
     return run
 
 
-def train(model, rules, steps):
-    log = []
+def train(model, steps):
+    rules, log = Rules(), []
+    rules.register(torch.nn.functional.softplus, 0.5)
     compiled = torch.compile(model, backend=lambda gm, args: lower(gm, rules, log))
     with torch.no_grad():
         for _ in range(steps):
@@ -94,22 +95,19 @@ def train(model, rules, steps):
 
 def main():
     model = torch.nn.Sequential(torch.nn.Softplus(), torch.nn.Hardtanh())
-    rules = Rules()
-    rules.register(torch.nn.functional.softplus, 0.5)
-    print(len(train(model, rules, steps=2)))
+    print(len(train(model, steps=2)))
 
 
 main()
 """
 
 
-def test_a_backend_with_a_wrong_result_that_functions_made(processes, tmp_path):
-    text = minified(tmp_path, MADE_IN_FUNCTIONS, plain=False)
+def test_a_backend_with_a_wrong_result_that_a_function_made(processes, tmp_path):
+    text = minified(tmp_path, MADE_IN_A_FUNCTION, plain=False)
     (made,) = (node for node in ast.parse(text).body if getattr(node, "name", "") == "make_backend")
     assert [ast.unparse(statement) for statement in made.body] == [
-        "rules = Rules()",
+        "rules, log = (Rules(), [])",
         "rules.register(torch.nn.functional.softplus, 0.5)",
-        "log = []",
         "return lambda gm, args: lower(gm, rules, log)",
     ]
     assert "Hardtanh" not in text and "hardtanh" not in text

@@ -60,7 +60,7 @@ def test_an_end_of_the_process(bureau, stage, how):
     (failing,) = captured.failing
     assert facts(failing) == (f"backward-{stage}", ENDS[how], 2, 1, int(stage == "run"))
     if how == "sleep":
-        assert "in end\n    signal.pause()" in failing.traceback
+        assert "in end\n    signal.pause()" in failing.failure.traceback
     elif how != "hoard" and stage == "run":
         seen, case, _ = bureau.capture_again(captured)
         assert failing.inputs_lost and facts(seen) == facts(failing) and case.tensors is not None

@@ -10,7 +10,7 @@ from minifier.capturing.script import Program
 from minifier.data.failure import Failure, Fingerprint, Frame, Kind, Stage
 from minifier.data.settings import Settings
 from minifier.errors import NoRepro
-from minifier.flow.whole_script import is_command, literals_of, named_code, reduce_to_script, time_limit
+from minifier.flow.whole_script import is_command, named_code, reduce_to_script, time_limit
 from minifier.repro.source.reduce_script import ReducedScript, shows_failure_of_call
 
 INSTALLED = Path(sysconfig.get_path("scripts"), "pytest")
@@ -66,45 +66,3 @@ def test_a_repro_that_runs_a_file_of_the_user_is_found(tmp_path):
     path.write_text("")
     text = f"import sys\n\nsys.argv[1:] = ['-q', {str(path)!r} + '::test_x', '{path}::test_x', 'gone.py', '\\0.py']\n"
     assert named_code(text) == [str(path)]
-
-
-@pytest.mark.parametrize(
-    "change",
-    ["open('rows.txt', 'a').write('more')", "os.remove('rows.txt')", "os.system('rm rows.txt')"],
-)
-def test_nothing_is_changed_while_data_are_evaluated(project, monkeypatch, change):
-    project.write("a b", "rows.txt")
-    text = f"import os\n\n\ndef load():\n    text = open('rows.txt').read()\n    {change}\n    return text\n"
-    path = project.write(f"{text}\n\nROWS = load()\nprint(ROWS[0], open('rows.txt').read())\n")
-    monkeypatch.chdir(project.folder)
-    assert dict(literals_of(Program(str(path)))) == {"open('rows.txt').read()": '"a b"'}
-    assert (project.folder / "rows.txt").read_text().strip() == "a b"
-
-
-def test_which_data_become_literals(project, monkeypatch):
-    project.write("a,b", "rows.txt")
-    path = project.write(
-        """
-        import os, sys, torch
-        from pathlib import Path
-
-        ROWS = open("rows.txt").read().split(",")
-        SIZE = int(sys.argv[1])
-        MODE = os.environ["MODE"]
-        TOKEN = os.environ["MY_TOKEN"]
-        HOME = sys.argv[2]
-        MISSING = open("gone.txt").read()
-        LONG = open("rows.txt").read() * 10000
-        BYTES = Path("rows.txt").read_bytes()
-        """
-    )
-    monkeypatch.chdir(project.folder)
-    monkeypatch.setenv("MODE", "fast")
-    monkeypatch.setenv("MY_TOKEN", "abcdefgh")
-    assert literals_of(Program(str(path), ("3", "/home/me"))) == {
-        'open("rows.txt").read().split(",")': '["a", "b"]',
-        "int(sys.argv[1])": "3",
-        'os.environ["MODE"]': '"fast"',
-        'open("rows.txt").read()': '"a,b"',
-        'Path("rows.txt").read_bytes()': "b'a,b'",
-    }

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.machinery import PathFinder
-from types import MappingProxyType
 
 import libcst as cst
-from libcst import matchers as m
-from libcst.metadata import BuiltinScope, FunctionScope, GlobalScope, MetadataWrapper, Scope, ScopeProvider
 
-from minifier.capturing.slicing.data_read import with_literals
+from minifier.capturing.slicing.backend_text import BackendText, backend_text
 from minifier.capturing.slicing.module_statements import ModuleStatements, free_names
 from minifier.capturing.slicing.slices import Wanted, slice_module
 from minifier.data.case import BackendSource, Case, Graph
@@ -47,11 +43,8 @@ def _wanted(case: Case, until: int | None) -> Wanted:
     return Wanted(names, [op for op in case.script.ops if op in ops], until)
 
 
-def with_definitions(case: Case, source: str, literals: Mapping[str, str] = MappingProxyType({})) -> Case:
-    """Add the definitions that the Case needs from its script. The Case is unchanged if the source is not Python.
-
-    `literals` are put in the place of data that the definitions read.
-    """
+def with_definitions(case: Case, source: str) -> Case:
+    """Add the definitions that the Case needs from its script. The Case is unchanged if the source is not Python."""
     try:
         case = _with_backend(case, source)
         wanted = _wanted(case, case.script.line or None)
@@ -64,25 +57,9 @@ def with_definitions(case: Case, source: str, literals: Mapping[str, str] = Mapp
         definitions = "\n".join(filter(None, (slice_module(source, wanted), case.definitions)))
         folders = {*case.backend.folders, *folders_imported_from(definitions, case.script.path)}
         backend = replace(case.backend, folders=tuple(sorted(folders)))
-        return _with_literals(replace(case, definitions=definitions, backend=backend), literals)
+        return replace(case, definitions=definitions, backend=backend)
     except cst.ParserSyntaxError:  # the script ran, so its file was edited since
         return case
-
-
-def _with_literals(case: Case, literals: Mapping[str, str]) -> Case:
-    """Put literals in the place of data that the definitions or the backend's expression read."""
-    if not literals:
-        return case
-    # With the definitions ahead of it the expression's names are known.
-    whole = with_literals(f"{case.definitions}\n{case.backend.expression}\n", literals)
-    *body, last = cst.parse_module(whole).body
-    expression = cst.Module([last]).code.strip()
-    backend = case.backend
-    if expression != backend.expression:
-        names = tuple(name for name in backend.names if re.search(rf"\b{name}\b", expression))
-        backend = replace(backend, expression=expression, names=names)
-    case = replace(case, definitions=cst.Module(body).code, backend=backend)
-    return replace(case, definitions=definitions_left(case))
 
 
 def folders_imported_from(source: str, path: Sequence[str]) -> list[str]:
@@ -96,28 +73,25 @@ def _with_backend(case: Case, source: str) -> Case:
     backend = case.backend
     if not backend.made_by:
         return case
-    match = backend_expression(source, backend.made_by)
-    if match is None:
+    text = backend_text(source, backend.made_by)
+    if text is None or (backend.expression and not _may_construct(text, backend.expression)):
         return case
-    expression, names = match
-    if backend.expression and not _may_construct(expression, backend.expression):
-        return case
-    defined = replace(backend, reach=BackendSource.DEFINED, expression=expression, imports=(), names=names, reason="")
-    return replace(case, backend=defined)
+    reach, expression, names = BackendSource.DEFINED, text.expression, text.names
+    backend = replace(backend, reach=reach, expression=expression, imports=(), names=names, reason="", made_by="")
+    return replace(case, backend=backend, definitions=text.definitions)
 
 
-def _may_construct(script_text: str, captured_text: str) -> bool:
-    """Return whether the script's expression may have constructed the captured object.
+def _may_construct(text: BackendText, captured: str) -> bool:
+    """Return whether the script's text may have constructed the captured object.
 
-    The expression must contain the captured object's constants, and read no further variables.
+    It must contain the captured object's constants. An expression must read no further variables.
     """
-    of_script, captured = ast.parse(script_text, mode="eval"), ast.parse(captured_text, mode="eval")
-    reads_no_more = free_names(f"({script_text})") <= free_names(f"({captured_text})")
-    return reads_no_more and _constants(captured) <= _constants(of_script)
+    reads_no_more = bool(text.definitions) or free_names(f"({text.expression})") <= free_names(f"({captured})")
+    return reads_no_more and _constants(captured) <= _constants(f"{text.definitions}({text.expression})")
 
 
-def _constants(tree: ast.AST) -> set[str]:
-    return {repr(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+def _constants(source: str) -> set[str]:
+    return {repr(node.value) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)}
 
 
 def names_bound(definitions: str) -> set[str]:
@@ -128,61 +102,6 @@ def names_bound(definitions: str) -> set[str]:
 def definitions_left(case: Case) -> str:
     """Return the definitions that the Case still needs after its graph became smaller."""
     return slice_module(case.definitions, _wanted(case, None)) if case.definitions else ""
-
-
-class _BackendArguments(cst.CSTVisitor):
-    METADATA_DEPENDENCIES = (ScopeProvider,)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.values: list[tuple[cst.BaseExpression, Scope]] = []
-
-    def visit_Arg(self, node: cst.Arg) -> None:
-        scope = self.get_metadata(ScopeProvider, node.value, None)
-        if node.keyword is not None and node.keyword.value == "backend" and isinstance(scope, Scope):
-            self.values.append((node.value, scope))
-
-
-def _backend_expressions(wrapper: MetadataWrapper) -> list[tuple[cst.BaseExpression, Scope]]:
-    """Return the backend arguments; a local variable that is assigned once stands for its value."""
-    arguments = _BackendArguments()
-    wrapper.visit(arguments)
-    return [(_assigned_value(value, scope, wrapper.module) or value, scope) for value, scope in arguments.values]
-
-
-def _assigned_value(name: cst.BaseExpression, scope: Scope, module: cst.Module) -> cst.BaseExpression | None:
-    if not isinstance(name, cst.Name) or not isinstance(scope, FunctionScope):
-        return None
-    assigned = m.Assign(targets=[m.ZeroOrMore(), m.AssignTarget(target=m.Name(name.value)), m.ZeroOrMore()])
-    nodes = {node for function in m.findall(module, m.FunctionDef()) for node in m.findall(function, assigned)}
-    values = [node.value for node in nodes if isinstance(node, cst.Assign)]
-    return values[0] if len(values) == 1 else None
-
-
-def backend_expression(source: str, made_by: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return (expression, its names of the module) for the backend made by the function or class `made_by`.
-
-    `<lambda>` stands for a lambda. None unless a single expression fits and reads only names of the module. Raises
-    libcst.ParserSyntaxError for source that is not Python.
-    """
-    wrapper = MetadataWrapper(cst.parse_module(source))
-    names_of: dict[str, tuple[str, ...]] = {}
-    for expression, scope in _backend_expressions(wrapper):
-        text = wrapper.module.code_for_node(expression)
-        fits = "lambda" in text if made_by == "<lambda>" else re.search(rf"\b{re.escape(made_by)}\b", text) is not None
-        names = free_names(f"({text})")
-        if fits and all(_is_global(name, scope) for name in names):
-            names_of[text] = tuple(sorted(name for name in names if not _is_builtin(name, scope)))
-    return next(iter(names_of.items())) if len(names_of) == 1 else None
-
-
-def _is_builtin(name: str, scope: Scope) -> bool:
-    return any(isinstance(assignment.scope, BuiltinScope) for assignment in scope[name])
-
-
-def _is_global(name: str, scope: Scope) -> bool:
-    scopes = [assignment.scope for assignment in scope[name]]
-    return bool(scopes) and all(isinstance(defining, (GlobalScope, BuiltinScope)) for defining in scopes)
 
 
 def import_lines(source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -53,14 +53,12 @@ _MAKE_OPS = ("load_library", "custom_op", "triton_op", _LIBRARY)
 class Wanted:
     """Names of the module and custom ops (`ns::op`) that a slice must define.
 
-    Statements that end at the line `until` or later are ignored: they had not run when the names were used. Statements
-    are not needed for the names in `known`.
+    Statements that end at the line `until` or later are ignored: they had not run when the names were used.
     """
 
     names: Collection[str] = ()
     ops: Collection[str] = ()
     until: int | None = None
-    known: Collection[str] = ()
 
 
 def slice_module(source: str, wanted: Wanted) -> str:
@@ -115,7 +113,7 @@ class _Needed:
             self._add_name(name)
 
     def _add_name(self, name: str) -> None:
-        if name in self.names or name in self.wanted.known:
+        if name in self.names:
             return
         self.names.add(name)
         for statement in self.run:

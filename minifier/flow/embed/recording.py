@@ -48,7 +48,7 @@ class _Recorder:
         """Record the graph, and return its function."""
         compiler = dynamo.compiler_for(self._backend, None, None, None)
         path = self._observer.baseline.path
-        record = self._observer.record(gm, list(inputs), lambda: reference(compiler, path))
+        record = self._observer.record(gm, list(inputs), lambda: (reference(compiler, path), ""))
         self.records.append(record)
 
         def run(*args: Any) -> Any:

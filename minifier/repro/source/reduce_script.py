@@ -61,16 +61,15 @@ class KnownRun:
 
     failure: how the script failed; None if that is not known.
     path: folders that the script added to the import path.
-    with_data: the script with literals in the place of data from files, arguments and the environment; "" if it is not
-    known.
     check: the texts of statements that this tool has added.
+    reached: the script as an interrupted reduction has left it; "" if there was none.
     """
 
     failure: Failure | None = None
     seconds: float = 0.0
     path: tuple[str, ...] = ()
-    with_data: str = ""
     check: tuple[str, ...] = ()
+    reached: str = ""
 
 
 def first_failure(
@@ -81,7 +80,7 @@ def first_failure(
     Raises NoRepro if the script does not show the failure in an empty folder, or in another way each time.
     Raises FailsByItself if the script fails in an empty folder in eager mode too.
     """
-    source, first = _shows(lab, [known.with_data, source] if known.with_data else [source], of_backend, known)
+    source, first = _shows(lab, [known.reached, source] if known.reached else [source], of_backend, known)
     failure = _failure(first)
     shorter = _which_passes_in_eager(lab, source, failure, said)
     if shorter != source:
@@ -395,7 +394,7 @@ def reduce_script(
     result_path = RunFolder(out).reached
     begun = read_json(result_path)
     if is_made_here(_KIND, begun):
-        known = replace(known, with_data=_reached(begun).source)
+        known = replace(known, reached=_reached(begun).source)
 
     def save(reduced: ReducedScript) -> None:
         write_atomically(result_path, json.dumps(marked(_KIND, {_KIND: pack(reduced)})))

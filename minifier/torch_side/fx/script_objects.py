@@ -65,7 +65,7 @@ def in_script(value: object) -> str | None:
 
 def _loop_names() -> set[str]:
     """Return names that only loops and `with` statements of the script bind: no definition restores them."""
-    tree = _tree()
+    tree = tree_of_script()
     if tree is None:
         return set()
     bound: set[str] = set()
@@ -77,7 +77,7 @@ def _loop_names() -> set[str]:
     return bound - {name.id for target in assigned for name in ast.walk(target) if isinstance(name, ast.Name)}
 
 
-def _tree() -> ast.Module | None:
+def tree_of_script() -> ast.Module | None:
     """Return the script's syntax tree, or None without a readable source."""
     file = _script().get("__file__")
     return _parsed(file) if isinstance(file, str) else None
@@ -106,7 +106,7 @@ def _members(holder: object) -> list[tuple[str, Any]]:
 
 def import_in_script(package: str) -> str | None:
     """Return the first module of this package that the script's source imports, or None."""
-    tree = _tree()
+    tree = tree_of_script()
     modules = modules_imported(tree) if tree is not None else ()
     return next((module for module in modules if module.partition(".")[0] == package), None)
 

@@ -52,7 +52,6 @@ _options = partial(_declare, loses="the mode and options of torch.compile as the
 INDUCTOR_INIT = _options("torch:_TorchCompileInductorWrapper.__init__", parameters=("self", "mode", "options"))
 INDUCTOR_CONFIG = _options("torch:_TorchCompileInductorWrapper.config")
 INDUCTOR_DYNAMIC = _options("torch:_TorchCompileInductorWrapper.dynamic")
-INIT = _options("torch:_TorchCompileWrapper.__init__", parameters=("self", "backend"))
 NAME = _options("torch:_TorchCompileWrapper.compiler_name")
 KEYWORDS = _options("torch:_TorchCompileWrapper.kwargs")
 DYNAMIC = _options("torch:_TorchCompileWrapper.dynamic")

@@ -87,19 +87,6 @@ def observe_backend_calls(observe: Observe) -> Callable[[], None]:
     )
 
 
-def note_at_compile(read: Callable[[Any], Any]) -> Callable[[], None]:
-    """Call `read(backend)` at each call of torch.compile with another backend than inductor.
-
-    Return a function that undoes this. `read` must not raise; what it returns is the backend's `AskedBackend.noted`.
-    """
-
-    def init(call: Arguments, go_on: Call) -> None:
-        go_on()
-        call["self"].minify_noted = read(call["backend"])
-
-    return declared.INIT.replace(dict, init)
-
-
 def as_dynamo_takes(compiled: Any) -> Any:
     """Return what Dynamo calls for a backend's result.
 
@@ -130,7 +117,7 @@ def outputs_dynamo_takes(returned: Any, results: Any) -> tuple[Any, ...]:
 class AskedBackend:
     """The arguments of torch.compile: a backend's callable and name, mode, options and dynamic.
 
-    `function` is None for inductor, which torch.compile knows by its name alone. `note_at_compile` has read `noted`.
+    `function` is None for inductor, which torch.compile knows by its name alone.
     """
 
     function: Any
@@ -138,7 +125,6 @@ class AskedBackend:
     mode: str | None = None
     options: dict[str, Any] | None = None
     dynamic: bool | None = None
-    noted: Any = None
 
 
 def asked_backend(compiler_fn: Any) -> AskedBackend:
@@ -157,8 +143,9 @@ def asked_backend(compiler_fn: Any) -> AskedBackend:
         function, keywords = declared.FUNCTION.of(compiler_fn), declared.KEYWORDS.of(compiler_fn) or {}
         name = declared.NAME.of(compiler_fn)
         name = _name(function) if name in (None, "", getattr(function, "__name__", None)) else name
-        mode, options, noted = keywords.get("mode"), keywords.get("options"), getattr(compiler_fn, "minify_noted", None)
-        return AskedBackend(function, name, mode, options, declared.DYNAMIC.of(compiler_fn), noted)
+        return AskedBackend(
+            function, name, keywords.get("mode"), keywords.get("options"), declared.DYNAMIC.of(compiler_fn)
+        )
     return AskedBackend(compiler_fn, _name(compiler_fn))
 
 
