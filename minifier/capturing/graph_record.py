@@ -39,7 +39,7 @@ from minifier.data.case import (
     TensorMeta,
 )
 from minifier.data.case.calls import as_called, called
-from minifier.data.case.expressions import floats_read, reads_float
+from minifier.data.case.expressions import floats_read
 from minifier.data.case.inputs import Source, source_names
 from minifier.data.case.literals import SCRIPT, imports_of_config, packages_imported
 from minifier.data.case.serial import pack
@@ -104,7 +104,7 @@ class Record:
             self.backend, self.definitions = origin.refer()
             self.state = current_state(observer.baseline)
             self.graph = read_graph(gm, self.tensors)
-            self.sizes = symbolic_sizes(gm, values, any(map(reads_float, self.graph.ops)))
+            self.sizes = symbolic_sizes(gm, self.graph, values)
             self.backend, self.state = self.sizes.with_dynamic_once(self.backend, self.state)
             self._save(self._inputs_by_shape(), _PENDING, tensors=None)  # the backend may kill the process
 
@@ -134,7 +134,7 @@ class Record:
     def _inputs_by_shape(self) -> tuple[Input, ...]:
         """Describe inputs whose values are not known: few backward passes fail on zeros."""
         assert self.graph is not None
-        return self.sizes.named(inputs_by_shape(self.graph, "zeros" if self.forward is None else "randn"))
+        return self.sizes.named(self.graph, inputs_by_shape(self.graph, "zeros" if self.forward is None else "randn"))
 
     @property
     def ops(self) -> int | None:
@@ -332,7 +332,7 @@ class Record:
         tensors = self.tensors.extended()  # a copy: the inputs must not outlive their call
         try:
             assert self.graph is not None
-            inputs = self.sizes.named(inputs_of_call(self.graph, values, tensors))
+            inputs = self.sizes.named(self.graph, inputs_of_call(self.graph, values, tensors))
             self._save(inputs, failure, tensors.write(self.folder / TENSORS), call)
             return ""
         except torch.AcceleratorError:

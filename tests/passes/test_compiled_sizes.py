@@ -75,11 +75,15 @@ def test_the_first_call_is_made_where_dynamo_judges_whether_the_code_is_valid():
     assert without_other_inputs(case).before == ()
 
 
-def test_a_symbol_keeps_its_size_at_compilation_under_another_name():
-    case = as_dynamo_would(compiled_with('x: float32[16 @ "2*s0", 3]\ny = torch.tanh(x)\nreturn y,'))
-    (call,), hints = case.before, {symbol.name: symbol.hint for symbol in case.symbols}
-    assert [(hints[name], size) for name, size in call.sizes] == [(16, 10)]
-    assert shapes(inputs_of(case, call))[-1][0] == 10
+@pytest.mark.parametrize(("size", "before"), [(16, 10), (7, 10)])
+def test_a_size_at_compilation_follows_from_that_of_its_symbols(size, before):
+    case = as_dynamo_would(compiled_with(f'x: float32[{size} @ "2*s0", 3 @ "s1"]\ny = torch.tanh(x)\nreturn y,'))
+    assert [shapes(inputs_of(case, call)) for call in case.before] == [[(before, 3)]]
+
+
+def test_a_call_with_the_sizes_of_the_failing_call_is_left_out():
+    assert as_dynamo_would(compiled_with(TEXT.replace("8", "5"))).before == ()
+    assert as_dynamo_would(compiled_with('x: float32[8 @ "s1"]\ny = torch.tanh(x)\nreturn y,')).before == ()
 
 
 def test_the_size_at_compilation_becomes_small():

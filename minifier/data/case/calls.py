@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.data.case.case import Call, Case, Ones
-from minifier.data.case.expressions import floats_in_tensors, is_plain, is_unbacked, value_of
+from minifier.data.case.expressions import dynamic_dims, floats_in_tensors, is_plain, is_unbacked, symbols_in, value_of
 from minifier.data.case.graph import Graph, Node, Ref, map_refs
 from minifier.data.case.inputs import Drawn, Input, ScalarInput, Stored, TensorInput, with_ones
 from minifier.data.case.values import (
@@ -145,8 +145,7 @@ def inputs_of(case: Case, call: Call) -> tuple[Input, ...]:
     """Return the inputs of an earlier call. Raises NoRepro if a size of the Case's own graph has no known form."""
     if call.graph is not None:
         return call.inputs
-    values = {**values_of_symbols(case.inputs), **dict(call.sizes)}
-    inputs = inputs_with(case.inputs, values) if call.sizes else case.inputs
+    inputs = tuple(_with(case, item, dict(call.sizes)) for item in case.inputs) if call.sizes else case.inputs
     return inputs if call.ones is None else tuple(_with_ones(item, call.ones) for item in inputs)
 
 
@@ -155,26 +154,30 @@ def without_other_inputs(case: Case) -> Case:
     return replace(case, before=tuple(call for call in case.before if not call.has_other_inputs))
 
 
-def inputs_with(inputs: Iterable[Input], values: Mapping[str, float]) -> tuple[Input, ...]:
-    """Return the inputs with these values of symbols; inputs without symbols stay the same.
+def _with(case: Case, item: Input, values: Mapping[str, float]) -> Input:
+    """Return the input with these values of symbols. Raises NoRepro if a size has no known form."""
 
-    Values of a tensor whose size changes are drawn. Raises NoRepro if a size has no known form.
-    """
-    return tuple(_with(item, values) for item in inputs)
+    def size(expression: str, present: int) -> int:
+        return present if values.keys().isdisjoint(symbols_in(expression)) else size_of(expression, known)
 
-
-def _with(item: Input, values: Mapping[str, float]) -> Input:
+    captured = {symbol.name: symbol.hint for symbol in case.symbols if symbol.hint is not None}
+    known = {**captured, **values_of_symbols(case.inputs), **values}
     if isinstance(item, ScalarInput):
         if item.symbol is None or is_unbacked(item.symbol):
             return item
         if type(item.value) is float:
             return replace(item, value=values.get(item.symbol, item.value))
-        return replace(item, value=size_of(item.symbol, values)) if type(item.value) is int else item
+        return replace(item, value=size(item.symbol, item.value)) if type(item.value) is int else item
+    shape = list(item.meta.shape)
+    for dim in dynamic_dims(case, item):
+        if item.meta.symbols and (expression := item.meta.symbols[dim]) is not None:
+            shape[dim] = size(expression, shape[dim])
+    return of_size(item, tuple(shape))
+
+
+def of_size(item: TensorInput, shape: tuple[int, ...]) -> TensorInput:
+    """Return the input with another shape, whose values are drawn; unchanged if that is its shape."""
     meta = item.meta
-    shape = tuple(
-        size if symbol is None or is_unbacked(symbol) else size_of(symbol, values)
-        for size, symbol in zip(meta.shape, meta.symbols or (None,) * len(meta.shape), strict=True)
-    )
     if shape == meta.shape:
         return item
     is_transposed = not meta.has_default_stride and meta.stride == (1, meta.shape[0])

@@ -194,7 +194,7 @@ class Case:
     backward: whether a backward pass follows, with seeded random tangents.
     rate: the share of runs that fail; 1.0 unless the failure is flaky.
     symbolic: why sizes or floats are symbolic; None if none is, or if the failure does not need it.
-    symbols: Dynamo's facts about each symbol that the inputs name.
+    symbols: the value of each of Dynamo's symbols in the failing call, as captured.
     patience: seconds after which a run counts as a hang.
     measure: the tolerance for a result that differs from eager's.
     definitions: source of the script's definitions that the backend and the graph need.

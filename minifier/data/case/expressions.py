@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minifier.data.case.case import Case
+from minifier.data.case.case import Case, Symbolic
 from minifier.data.case.graph import Graph, Node
-from minifier.data.case.inputs import TensorInput
+from minifier.data.case.inputs import Input, TensorInput
 from minifier.data.case.values import Scalar, Value
 
 _MAX_BITS = 1000  # of a power; sizes have 63
@@ -79,6 +79,22 @@ def value_of(expression: str, values: Mapping[str, Any]) -> Any:
         return evaluated(ast.parse(expression.strip(), mode="eval").body)
     except (KeyError, SyntaxError, ValueError, ArithmeticError):
         return None
+
+
+def dynamic_dims(case: Case, item: Input) -> list[int]:
+    """Return the dimensions of an input that are symbolic: no size of 0 or 1, and none of a parameter.
+
+    With `dynamic=True` all other sizes are, else those that were captured with an expression.
+    """
+    if not isinstance(item, TensorInput) or item.parameter:
+        return []
+    expressions = item.meta.symbols or (None,) * len(item.meta.shape)
+    return [
+        dim
+        for dim, (size, expression) in enumerate(zip(item.meta.shape, expressions, strict=True))
+        if size > 1
+        if case.symbolic is Symbolic.GIVEN or (expression is not None and not is_unbacked(expression))
+    ]
 
 
 def is_known_float(value: Value) -> bool:
