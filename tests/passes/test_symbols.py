@@ -6,7 +6,7 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown
 
-from minifier.data.case import Case, Scalar, ScalarInput, Symbol, Symbolic
+from minifier.data.case import Case, Scalar, ScalarInput, Symbolic
 from minifier.data.case.calls import as_function
 from minifier.data.case.expressions import dynamic_dims, floats_in_tensors
 from minifier.data.case.symbolic_sizes import (
@@ -88,7 +88,7 @@ SHAPED = """
 
 
 def test_sizes_that_are_known_are_written_into_the_graph():
-    case = specialised(case_of(SHAPED, symbolic=Symbolic.AUTOMATIC, symbols=(Symbol("s0", 4),)))
+    case = specialised(case_of(SHAPED, symbolic=Symbolic.AUTOMATIC))
     assert is_shown(
         case,
         """
@@ -104,7 +104,7 @@ def test_sizes_that_are_known_are_written_into_the_graph():
     )
     assert case.graph.node("y").value.symbols == (None, "u0") and case.graph.node("y").value.shape == (8, 0)
     assert case.graph.node("x").value.symbols == () == case.inputs[0].meta.symbols
-    assert (case.symbolic, case.symbols, case.backend.dynamic) == (None, (), None)
+    assert (case.symbolic, case.backend.dynamic) == (None, None)
 
 
 # What Dynamo adds to a graph for symbolic numbers, and a function of the user's does not have.
@@ -119,7 +119,7 @@ return y,
 
 
 def dynamic(text):
-    return case_of(text, symbols=(Symbol("s0", 4),), symbolic=Symbolic.GIVEN)
+    return case_of(text, symbolic=Symbolic.GIVEN)
 
 
 def test_a_float_that_is_passed_in_a_tensor_is_a_number():

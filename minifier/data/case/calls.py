@@ -20,7 +20,6 @@ from minifier.data.case.values import (
     is_permuted,
     restride,
 )
-from minifier.errors import NoRepro
 
 
 def called(case: Case, times: int) -> Case:
@@ -81,23 +80,27 @@ def _layouts(inputs: Iterable[Input]) -> list[object]:
 
 def values_of_symbols(inputs: Iterable[Input]) -> dict[str, int]:
     """Map each symbol that is the whole size of an input, or a number, to its value in these inputs."""
+    return _values_in(i.meta if isinstance(i, TensorInput) else Scalar(i.value, i.symbol) for i in inputs)
+
+
+def _values_in(inputs: Iterable[Value]) -> dict[str, int]:
     values: dict[str, int] = {}
-    for item in inputs:
-        if isinstance(item, TensorInput):
-            pairs = zip(item.meta.symbols, item.meta.shape, strict=False)
+    for value in inputs:
+        if isinstance(value, TensorMeta):
+            pairs = zip(value.symbols, value.shape, strict=False)
             values.update({symbol: size for symbol, size in pairs if symbol is not None and is_plain(symbol)})
-        elif item.symbol is not None and type(item.value) is int:
-            values.setdefault(item.symbol, item.value)
+        elif isinstance(value, Scalar) and value.symbol is not None and type(value.value) is int:
+            values.setdefault(value.symbol, value.value)
     return values
 
 
 def as_called(case: Case) -> Case:
     """Return a captured Case with the failing call's values of its symbols and of the sizes in its graph.
 
-    As captured, they are those of the call that compiled the graph. That call becomes an earlier call of the Case, if
-    its sizes can be computed from the symbols. Sizes that only a run tells do not change.
+    As captured, they are those of the call that compiled the graph. That call becomes an earlier call of the Case.
+    Sizes that only a run tells do not change.
     """
-    sizes = {known.name: known.hint for known in case.symbols if type(known.hint) is int}
+    sizes = _values_in(node.value for node in case.graph.placeholders)
     read = floats_in_tensors(case)
     floats = {known.symbol: known.value for known in read.values() if known.symbol is not None}
     values = {**values_of_symbols(case.inputs), **_floats_called(case, read)}
@@ -105,15 +108,9 @@ def as_called(case: Case) -> Case:
     other = {name: value for name, value in compiled.items() if values.get(name, value) != value}
     if not other:
         return case
-    symbols = tuple(replace(known, hint=values.get(known.name, known.hint)) for known in case.symbols)
     nodes = tuple(replace(node, value=_as_called(node.value, values)) for node in case.graph.nodes)
-    called = replace(case, symbols=symbols, graph=replace(case.graph, nodes=nodes))
-    first = Call(sizes=tuple(other.items()))
-    try:
-        inputs_of(called, first)
-    except NoRepro:
-        return called
-    return replace(called, before=(first, *case.before))
+    before = (Call(sizes=tuple(other.items())), *case.before)
+    return replace(case, graph=replace(case.graph, nodes=nodes), before=before)
 
 
 def _floats_called(case: Case, floats: Mapping[str, Scalar]) -> dict[str, float]:
@@ -142,7 +139,7 @@ def _as_called(value: Value, values: Mapping[str, float]) -> Value:
 
 
 def inputs_of(case: Case, call: Call) -> tuple[Input, ...]:
-    """Return the inputs of an earlier call. Raises NoRepro if a size of the Case's own graph has no known form."""
+    """Return the inputs of an earlier call."""
     if call.graph is not None:
         return call.inputs
     inputs = tuple(_with(case, item, dict(call.sizes)) for item in case.inputs) if call.sizes else case.inputs
@@ -155,13 +152,13 @@ def without_other_inputs(case: Case) -> Case:
 
 
 def _with(case: Case, item: Input, values: Mapping[str, float]) -> Input:
-    """Return the input with these values of symbols. Raises NoRepro if a size has no known form."""
+    """Return the input with these values of symbols. A size stays that has none of them, or no known form."""
+    known = {**values_of_symbols(case.inputs), **values}
 
     def size(expression: str, present: int) -> int:
-        return present if values.keys().isdisjoint(symbols_in(expression)) else size_of(expression, known)
+        computed = None if values.keys().isdisjoint(symbols_in(expression)) else value_of(expression, known)
+        return computed if type(computed) is int else present
 
-    captured = {symbol.name: symbol.hint for symbol in case.symbols if symbol.hint is not None}
-    known = {**captured, **values_of_symbols(case.inputs), **values}
     if isinstance(item, ScalarInput):
         if item.symbol is None or is_unbacked(item.symbol):
             return item
@@ -189,14 +186,6 @@ def _with_ones(item: Input, ones: Ones) -> Input:
     if isinstance(item, ScalarInput) or (item.parameter and ones is Ones.INPUTS):
         return item
     return with_ones(item)
-
-
-def size_of(expression: str, values: Mapping[str, float]) -> int:
-    """Evaluate a symbolic size like `2*s0 + 1`. Raises NoRepro if its form is unknown."""
-    size = value_of(expression, values)
-    if type(size) is not int:
-        raise NoRepro(f"the symbolic size {expression} cannot be followed")
-    return size
 
 
 def _drawn(item: TensorInput) -> Drawn:

@@ -159,7 +159,6 @@ def specialised(case: Case) -> Case:
         graph=graph,
         inputs=inputs,
         symbolic=None,
-        symbols=(),
         before=without_other_inputs(case).before,
         backend=replace(case.backend, dynamic=None),
     )

@@ -238,8 +238,7 @@ def marks(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:
 def call_that_makes_symbols(case: Case, names: Mapping[str, str]) -> str:
     """Return the call ahead of all others of the Case's function that makes its numbers symbols.
 
-    Every symbolic size and number is increased by 1, and every float halved. Other inputs stay the same. Raises NoRepro
-    if a size has no known form.
+    Every symbolic size and number is increased by 1, and every float halved. Other inputs stay the same.
     """
     first = next((call for call in case.before if call.graph is None), Call())
     inputs = inputs_of(case, replace(first, ones=None))
@@ -248,10 +247,7 @@ def call_that_makes_symbols(case: Case, names: Mapping[str, str]) -> str:
 
 
 def call_with_other_inputs(case: Case, call: Call, names: Mapping[str, str]) -> str:
-    """Return an earlier call of the Case's function with other sizes or values.
-
-    Raises NoRepro if a size has no known form.
-    """
+    """Return an earlier call of the Case's function with other sizes or values."""
     what = "this size" if call.has_other_sizes else "this number" if call.sizes else "these values"
     return _call(case, inputs_of(case, call), names, f"compiles it with {what}")
 
