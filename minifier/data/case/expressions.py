@@ -86,15 +86,12 @@ def dynamic_dims(case: Case, item: Input) -> list[int]:
 
     With `dynamic=True` all other sizes are, else those that were captured with an expression.
     """
-    if not isinstance(item, TensorInput) or item.parameter:
+    is_given = case.symbolic is Symbolic.GIVEN
+    if not isinstance(item, TensorInput) or item.parameter or not (is_given or item.meta.symbols):
         return []
     expressions = item.meta.symbols or (None,) * len(item.meta.shape)
-    return [
-        dim
-        for dim, (size, expression) in enumerate(zip(item.meta.shape, expressions, strict=True))
-        if size > 1
-        if case.symbolic is Symbolic.GIVEN or (expression is not None and not is_unbacked(expression))
-    ]
+    sizes = zip(item.meta.shape, (is_given or (e is not None and not is_unbacked(e)) for e in expressions), strict=True)
+    return [dim for dim, (size, is_dynamic) in enumerate(sizes) if size > 1 and is_dynamic]
 
 
 def is_known_float(value: Value) -> bool:
