@@ -86,7 +86,7 @@ def test_a_phase_that_a_stranger_kills_is_begun_again_twice(forked, tmp_path, ki
     assert forked(displayed) == ends
 
 
-def test_a_dataclass_comes_back_from_a_phase_and_nothing_from_one_that_died(forked):
+def test_a_result_comes_back_from_a_phase_and_nothing_from_one_that_died(forked):
     def gives(_channel):
         return ONE
 
@@ -97,9 +97,9 @@ def test_a_dataclass_comes_back_from_a_phase_and_nothing_from_one_that_died(fork
         raise NoRepro("it passes")
 
     def results():
-        given, died = (run_for_result(Progress, work, Recorder()) for work in (gives, dies))
+        given, died = (run_for_result(work, Recorder()) for work in (gives, dies))
         with pytest.raises(NoRepro, match="it passes"):
-            run_for_result(Progress, refuses, Recorder())
+            run_for_result(refuses, Recorder())
         return given[0], given[1].status, died[0], died[1].described
 
     assert forked(results) == (ONE, 0, None, f"signal {int(signal.SIGTERM)}")

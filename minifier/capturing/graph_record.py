@@ -22,7 +22,7 @@ from minifier.capturing.backend_reference import folders_of, operator_imports, r
 from minifier.capturing.comparing import KeptResults, WorstResult
 from minifier.capturing.process_state import at_the_call, current_state
 from minifier.capturing.script_limits import Comparing
-from minifier.capturing.symbol_origins import Sizes, symbolic_sizes
+from minifier.capturing.symbol_origins import origin_of_symbols, with_dynamic_once, with_expressions
 from minifier.data.case import (
     BackendReference,
     BackendSource,
@@ -35,11 +35,12 @@ from minifier.data.case import (
     Script,
     State,
     Stored,
+    Symbolic,
     TensorInput,
     TensorMeta,
 )
 from minifier.data.case.calls import as_called, called
-from minifier.data.case.expressions import floats_read, reads_float
+from minifier.data.case.expressions import floats_read
 from minifier.data.case.inputs import Source, source_names
 from minifier.data.case.literals import SCRIPT, imports_of_config, packages_imported
 from minifier.data.case.serial import pack
@@ -97,15 +98,15 @@ class Record:
         self.graph: Graph | None = None
         self.backend = BackendReference("unknown", BackendSource.NONE, reason="it could not be looked at")
         self.state = State()
-        self.sizes = Sizes()
+        self.symbolic: Symbolic | None = None
         self.unsaved = ""
         self._begin(number)
         with _guard(self):
             self.backend, self.definitions = origin.refer()
             self.state = current_state(observer.baseline)
             self.graph = read_graph(gm, self.tensors)
-            self.sizes = symbolic_sizes(gm, values, any(map(reads_float, self.graph.ops)))
-            self.backend, self.state = self.sizes.with_dynamic_once(self.backend, self.state)
+            self.symbolic = origin_of_symbols(self.graph, values)
+            self.backend, self.state = with_dynamic_once(self.symbolic, self.backend, self.state)
             self._save(self._inputs_by_shape(), _PENDING, tensors=None)  # the backend may kill the process
 
     def _begin(self, number: int) -> None:
@@ -134,7 +135,7 @@ class Record:
     def _inputs_by_shape(self) -> tuple[Input, ...]:
         """Describe inputs whose values are not known: few backward passes fail on zeros."""
         assert self.graph is not None
-        return self.sizes.named(inputs_by_shape(self.graph, "zeros" if self.forward is None else "randn"))
+        return inputs_by_shape(self.graph, "zeros" if self.forward is None else "randn")
 
     @property
     def ops(self) -> int | None:
@@ -164,7 +165,7 @@ class Record:
         environment = tuple(pair for pair in self.state.environment if not is_secret(pair[0]) or pair[0] in variables)
         state = replace(self.state, environment=environment)
         case = Case(self.graph, inputs, backend, failure, state, script, tensors, backward=self.forward is not None)
-        case = replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols, definitions=self.definitions)
+        case = replace(case, symbolic=self.symbolic, definitions=self.definitions)
         save(called(as_called(case), max(1, call)), self.folder)
 
     def has_kept(self, call: int) -> bool:
@@ -330,7 +331,7 @@ class Record:
         tensors = self.tensors.extended()  # a copy: the inputs must not outlive their call
         try:
             assert self.graph is not None
-            inputs = self.sizes.named(inputs_of_call(self.graph, values, tensors))
+            inputs = with_expressions(self.graph, inputs_of_call(self.graph, values, tensors))
             self._save(inputs, failure, tensors.write(self.folder / TENSORS), call)
             return ""
         except torch.AcceleratorError:

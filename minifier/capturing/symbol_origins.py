@@ -1,57 +1,42 @@
-"""Symbolic sizes of a backend's graph, and why they are symbolic."""
+"""Why sizes of a backend's graph are symbolic."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from minifier.data.case import BackendReference, Input, ScalarInput, State, Symbol, Symbolic, TensorInput
-from minifier.data.case.expressions import is_plain
+from minifier.data.case import BackendReference, Graph, Input, ScalarInput, State, Symbolic, TensorInput
+from minifier.data.case.expressions import reads_float
+from minifier.data.case.values import Scalar, TensorMeta, Value
 from minifier.data.torch_names import SET_BY_DYNAMIC
-from minifier.torch_side.torch_private.graphs import assumes_dynamic, expression_of, marked_dims, symbols_of
+from minifier.torch_side.torch_private.graphs import assumes_dynamic, marked_dims
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """A graph's symbols. `expressions` has a tuple for each placeholder: a tensor's sizes, or a single number."""
+def with_expressions(graph: Graph, inputs: tuple[Input, ...]) -> tuple[Input, ...]:
+    """Add the expressions of the graph's placeholders to the inputs.
 
-    origin: Symbolic | None = None
-    symbols: tuple[Symbol, ...] = ()
-    expressions: tuple[tuple[str | None, ...], ...] = ()
-
-    def named(self, inputs: tuple[Input, ...]) -> tuple[Input, ...]:
-        """Add the expressions to the inputs. A number without a value gets the size that has the same expression."""
-        if self.origin is None:
-            return inputs
-        named = [_named(item, expressions) for item, expressions in zip(inputs, self.expressions, strict=True)]
-        sizes = {
-            expression: size
-            for item in named
-            if isinstance(item, TensorInput)
-            for expression, size in zip(item.meta.symbols, item.meta.shape, strict=False)
-            if expression is not None
-        }
-        return tuple(_valued(item, sizes) for item in named)
-
-    def with_dynamic_once(self, backend: BackendReference, state: State) -> tuple[BackendReference, State]:
-        """Return backend and state with `dynamic=` only once: if the backend has a value, the state loses its own."""
-        if self.origin is Symbolic.GIVEN:
-            backend = replace(backend, dynamic=True)
-        if backend.dynamic is not None:
-            config = tuple(entry for entry in state.config if entry[:2] not in SET_BY_DYNAMIC)
-            state = replace(state, config=config)
-        return backend, state
+    A number without a value gets the size that has the same expression.
+    """
+    named = [_named(item, node.value) for item, node in zip(inputs, graph.placeholders, strict=True)]
+    sizes = {
+        expression: size
+        for item in named
+        if isinstance(item, TensorInput)
+        for expression, size in zip(item.meta.symbols, item.meta.shape, strict=False)
+        if expression is not None
+    }
+    return tuple(_valued(item, sizes) for item in named)
 
 
-def _named(item: Input, expressions: tuple[str | None, ...]) -> Input:
-    if not any(expressions):
-        return item
-    if isinstance(item, ScalarInput):  # a compiled function gets Python numbers
-        return replace(item, symbol=expressions[0])
-    return replace(item, meta=replace(item.meta, symbols=expressions))
+def _named(item: Input, value: Value) -> Input:
+    if isinstance(item, TensorInput) and isinstance(value, TensorMeta):
+        return replace(item, meta=replace(item.meta, symbols=value.symbols))
+    if isinstance(item, ScalarInput) and isinstance(value, Scalar):  # a compiled function gets Python numbers
+        return replace(item, symbol=value.symbol)
+    return item
 
 
 def _valued(item: Input, sizes: dict[str, int]) -> Input:
@@ -60,38 +45,35 @@ def _valued(item: Input, sizes: dict[str, int]) -> Input:
     return item
 
 
-def symbolic_sizes(gm: torch.fx.GraphModule, values: Sequence[Any], reads_floats: bool) -> Sizes:
-    """Return the symbols of a graph's inputs. `values` are the backend's example inputs: real tensors and SymInts.
+def with_dynamic_once(
+    origin: Symbolic | None, backend: BackendReference, state: State
+) -> tuple[BackendReference, State]:
+    """Return backend and state with `dynamic=` only once: if the backend has a value, the state loses its own."""
+    if origin is Symbolic.GIVEN:
+        backend = replace(backend, dynamic=True)
+    if backend.dynamic is not None:
+        config = tuple(entry for entry in state.config if entry[:2] not in SET_BY_DYNAMIC)
+        state = replace(state, config=config)
+    return backend, state
 
-    `reads_floats`: the graph reads floats of the script's from tensors, as it does if they are symbols.
+
+def origin_of_symbols(graph: Graph, values: Sequence[Any]) -> Symbolic | None:
+    """Return why sizes or floats are symbolic, or None. `values` are the backend's example inputs.
+
+    A graph that reads floats of the script's from tensors is symbolic as well.
     """
-    nodes = gm.graph.find_nodes(op="placeholder")
-    examples = [node.meta.get("example_value", node.meta.get("val")) for node in nodes]
-    symbols = symbols_of(examples)
-    if not symbols and not reads_floats:
-        return Sizes()
-    expressions = tuple(_expressions(example) for example in examples)
-    return Sizes(
-        _origin(expressions, examples, values), tuple(Symbol(name, hint) for name, hint in symbols.items()), expressions
-    )
-
-
-def _expressions(example: Any) -> tuple[str | None, ...]:
-    return tuple(map(expression_of, example.shape if isinstance(example, torch.Tensor) else (example,)))
-
-
-def _origin(expressions: Sequence[tuple[str | None, ...]], examples: Sequence[Any], values: Sequence[Any]) -> Symbolic:
-    if assumes_dynamic():
-        return Symbolic.GIVEN
     marked: set[str] = set()
     unmarked: set[str] = set()
-    for names, value in zip(expressions, values, strict=False):
-        if not isinstance(value, torch.Tensor):
-            continue
-        marks = marked_dims(value)
-        for dim, name in enumerate(names):
-            if name is not None:
-                (marked if dim in marks else unmarked).add(name)
-    numbers = {name for example in examples if (name := expression_of(example)) is not None and is_plain(name)}
-    all_marked = marked and not (unmarked | numbers) - marked
-    return Symbolic.MARKED if all_marked else Symbolic.AUTOMATIC
+    for node, value in zip(graph.placeholders, values, strict=False):
+        if isinstance(node.value, TensorMeta):
+            marks = marked_dims(value) if isinstance(value, torch.Tensor) else ()
+            for dim, name in enumerate(node.value.symbols):
+                if name is not None:
+                    (marked if dim in marks else unmarked).add(name)
+        elif isinstance(node.value, Scalar) and node.value.symbol is not None:
+            unmarked.add(node.value.symbol)
+    if not (marked or unmarked or any(map(reads_float, graph.ops))):
+        return None
+    if assumes_dynamic():
+        return Symbolic.GIVEN
+    return Symbolic.MARKED if marked and not unmarked - marked else Symbolic.AUTOMATIC

@@ -22,7 +22,7 @@ from minifier.flow.reduce_in_child import in_child, with_threads
 from minifier.flow.repro_search import search_for
 from minifier.process.progress import Phase, Progress
 from minifier.reduction.changes import Change, changes_of
-from minifier.reduction.explain import OWN_PASS, Explanation, explain, with_setting
+from minifier.reduction.explain import OWN_PASS, explain, with_setting
 from minifier.reduction.summary import Summary
 from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.report.outcome import Outcome
@@ -81,7 +81,6 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
                 lambda in_each_probe: in_child(
                     attempt,
                     folder.path,
-                    Explanation,
                     lambda pipe: explain(asked, run.settings, seconds, dumped, pipe.show, in_each_probe),
                     Progress(Phase.EXPLAINING),
                     "interrupted: asking no more; press Ctrl-C again to stop at once",

@@ -101,7 +101,7 @@ def failure_in_child(case: Case, settings: Settings, ui: Ui, *, imports_in_child
         return how_it_fails(case, settings, imports_in_child)
 
     try:
-        failure, end = run_for_result(Failure, work, ui)
+        failure, end = run_for_result(work, ui)
     except StartsThreads:
         return failure_in_child(case, settings, ui, imports_in_child=True)
     if end.status != 0:

@@ -80,7 +80,7 @@ def reduce_in_child(
         def work(channel: ProgressPipe) -> Summary:
             return reduce_case(task, channel.show, elsewhere=_elsewhere(attempt, case, channel))
 
-        return in_child(attempt, out, Summary, work)
+        return in_child(attempt, out, work)
 
     summary = with_threads(attempt, reduced)
     run.errors.extend(summary.errors)
@@ -112,7 +112,7 @@ def shown_once(attempt: Attempt, case: Case, name: str) -> Shown:
     def work(channel: ProgressPipe) -> Shown:
         return probe_once(case, name, attempt.run.settings, channel.show, _elsewhere(attempt, case, channel))
 
-    return in_child(attempt, attempt.folder.path, Shown, work)
+    return in_child(attempt, attempt.folder.path, work)
 
 
 _BEGIN = Progress(Phase.REDUCING, step="calling the backend again")
@@ -121,12 +121,11 @@ _BEGIN = Progress(Phase.REDUCING, step="calling the backend again")
 def in_child(
     attempt: Attempt,
     out: Path,
-    kind: type[_Result],
     work: Callable[[ProgressPipe], _Result],
     begin: Progress = _BEGIN,
     interrupted: str = INTERRUPTED,
 ) -> _Result:
-    """Run `work` in a forked child in the place of the script; return its result, of this dataclass.
+    """Run `work` in a forked child in the place of the script; return its result.
 
     `begin` is shown until the work shows something, `interrupted` is said at the first Ctrl-C.
     """
@@ -151,7 +150,7 @@ def in_child(
             raise StoppedEarly(message) from None
 
     try:
-        result, end = run_for_result(kind, work_in_place, ui, lambda: run.interrupt(interrupted))
+        result, end = run_for_result(work_in_place, ui, lambda: run.interrupt(interrupted))
     except MachineFailed as error:
         raise type(error)(f"{shown_path(out)}: {error}") from None
     except UsageError as error:

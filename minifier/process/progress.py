@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import enum
 import functools
-import json
 import os
+import pickle
 import signal
 import tempfile
 import time
@@ -16,8 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from minifier.data.case.serial import pack, unpack
-from minifier.data.case.store import write_atomically
+from minifier.data.case.store import written_whole
 from minifier.process.channel import ChannelEnded, Message, Receiver, Sender
 from minifier.process.descriptors import out_of_the_way
 from minifier.process.forked_step import StepEnd, run_step
@@ -198,24 +197,23 @@ def _show_messages(channel: ProgressPipe, ui: Ui) -> None:
 
 
 def run_for_result(
-    kind: Any, work: Callable[[ProgressPipe], _Result], ui: Ui, interrupting: Callable[[], None] = lambda: None
+    work: Callable[[ProgressPipe], _Result], ui: Ui, interrupting: Callable[[], None] = lambda: None
 ) -> tuple[_Result | None, StepEnd]:
-    """Run `work` in a forked child, as `run_displayed` does. Return its result, of this dataclass, and the child's end.
+    """Run `work` in a forked child, as `run_displayed` does. Return its result, and the child's end.
 
     The result is None if the child died before.
     """
     with tempfile.TemporaryDirectory(prefix="minify-") as folder:
-        path = Path(folder) / "result.json"
+        path = Path(folder) / "result"
 
         def work_and_write(channel: ProgressPipe) -> int:
             result = work(channel)
-            with deaf():  # the work is complete
-                write_atomically(path, json.dumps(pack(result)))
+            with deaf(), written_whole(path) as temporary:  # the work is complete
+                temporary.write_bytes(pickle.dumps(result))
             return 0
 
         end = run_displayed(work_and_write, ui, interrupting)
-        data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-    return (None if data is None else unpack(kind, data)), end
+        return (pickle.loads(path.read_bytes()) if path.exists() else None), end
 
 
 class PhaseClock(Ui):

@@ -96,7 +96,7 @@ def test_a_case_that_an_earlier_release_wrote_is_loaded():
 def test_a_case_of_another_format_is_refused_with_both_formats(folder, version):
     path = folder / "case.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": version}))
-    with pytest.raises(UsageError, match=rf"case.json .*\b{version}\b.*\b3\b"):
+    with pytest.raises(UsageError, match=rf"case.json .*\b{version}\b.*\b4\b"):
         load(folder)
 
 

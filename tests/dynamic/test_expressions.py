@@ -30,6 +30,7 @@ VALUES = {"s0": 7, "s17": 4, "u2": 5}
         ("[s0]", None),
         ("s0 +", None),
         ("s0 // (s17 - 4)", None),
+        ("Max[s0]", None),
     ],
 )
 def test_values(text, value):

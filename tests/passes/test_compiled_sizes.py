@@ -6,19 +6,18 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made
 
-from minifier.data.case import Call, Drawn, Ones, Symbol, Symbolic, TensorInput
+from minifier.data.case import Call, Drawn, Ones, Symbolic, TensorInput
 from minifier.data.case.calls import as_called, as_function, inputs_of, without_other_inputs
 from minifier.data.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo, specialised
 from minifier.repro.emit.forms import Template, Variant
 from minifier.repro.emit.repro import write_repro
 
 TEXT = 'x: float32[8 @ "s0", 3]\ny = torch.tanh(x)\nreturn y,'
-S0 = Symbol("s0", 8)
 WITH_5 = Call(sizes=(("s0", 5),))
 
 
-def compiled_with(text=TEXT, symbols=(S0,), **changes):
-    return case_of(text, symbols=symbols, symbolic=Symbolic.GIVEN, before=(WITH_5,), **changes)
+def compiled_with(text=TEXT, **changes):
+    return case_of(text, symbolic=Symbolic.GIVEN, before=(WITH_5,), **changes)
 
 
 def shapes(inputs):
@@ -26,18 +25,17 @@ def shapes(inputs):
 
 
 def test_what_a_later_call_tells_of_its_symbols_and_sizes():
-    symbols = (Symbol("s0", 5), Symbol("s1", 7), Symbol("u0", None))
     text = """
-    n: 9 @ "s1"
-    x: float32[8 @ "s0", 3]
+    n: {n} @ "s1"
+    x: float32[{x} @ "s0", 3]
     m: {m} @ "2*s0" = operator.mul(n, 2)
     y: float32[{y} @ "s0 + 1", 3, 0 @ "u0"] = torch.f(x, m)
     return y,
     """
-    case = as_called(case_of(text.format(m=10, y=6), symbols=symbols))
-    assert case.symbols == (Symbol("s0", 8), Symbol("s1", 9), Symbol("u0", None))
-    assert case.before == (Call(sizes=(("s0", 5), ("s1", 7))),)
-    assert is_shown(case, text.format(m=16, y=9)) and as_called(case) == case
+    later = text.format(n=9, x=8, m=16, y=9)
+    case = as_called(replace(case_of(text.format(n=7, x=5, m=10, y=6)), inputs=case_of(later).inputs))
+    assert dict(case.before[0].sizes) == {"s0": 5, "s1": 7} and len(case.before) == 1
+    assert is_shown(case, later) and as_called(case) == case
 
 
 SLOPE = """
@@ -75,11 +73,21 @@ def test_the_first_call_is_made_where_dynamo_judges_whether_the_code_is_valid():
     assert without_other_inputs(case).before == ()
 
 
-def test_a_symbol_keeps_its_size_at_compilation_under_another_name():
-    case = as_dynamo_would(compiled_with('x: float32[16 @ "2*s0", 3]\ny = torch.tanh(x)\nreturn y,'))
-    (call,), hints = case.before, {symbol.name: symbol.hint for symbol in case.symbols}
-    assert [(hints[name], size) for name, size in call.sizes] == [(16, 10)]
-    assert shapes(inputs_of(case, call))[-1][0] == 10
+@pytest.mark.parametrize(("size", "before"), [(16, 10), (7, 10)])
+def test_a_size_at_compilation_follows_from_that_of_its_symbols(size, before):
+    case = as_dynamo_would(compiled_with(f'x: float32[{size} @ "2*s0", 3 @ "s1"]\ny = torch.tanh(x)\nreturn y,'))
+    assert [shapes(inputs_of(case, call)) for call in case.before] == [[(before, 3)]]
+
+
+@pytest.mark.parametrize("expression", ["s0*s9", "Odd(s0)", "s1"])
+def test_a_size_that_cannot_be_computed_stays(expression):
+    case = compiled_with(f'x: float32[16 @ "{expression}", 3]\ny = torch.tanh(x)\nreturn y,')
+    assert shapes(inputs_of(case, WITH_5)) == [(16, 3)]
+
+
+def test_a_call_with_the_sizes_of_the_failing_call_is_left_out():
+    assert as_dynamo_would(compiled_with(TEXT.replace("8", "5"))).before == ()
+    assert as_dynamo_would(compiled_with('x: float32[8 @ "s1"]\ny = torch.tanh(x)\nreturn y,')).before == ()
 
 
 def test_the_size_at_compilation_becomes_small():

@@ -167,7 +167,7 @@ def test_pruning_takes_unread_inputs_and_results_that_are_no_news():
     assert is_shown(pruned(case_of(text)), "x: float32[2]\na = torch.sin(x)\nreturn a,")
 
 
-def test_pruning_leaves_sizes_where_they_are():
+def test_pruning_leaves_no_unread_size():
     text = """
         s0: 4 @ "s0"
         x: float32[4 @ "s0"]
@@ -178,5 +178,5 @@ def test_pruning_leaves_sizes_where_they_are():
     """
     unread = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\ny: float32[2]\na = torch.sin(y)\nreturn a,'
     assert [item.name for item in pruned(case_of(unread, symbolic=Symbolic.MARKED)).inputs] == ["y"]
-    expected = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\na = torch.sin(x)\nreturn a,'
+    expected = 'x: float32[4 @ "s0"]\na = torch.sin(x)\nreturn a,'
     assert is_shown(pruned(case_of(text)), expected)

@@ -6,7 +6,7 @@ import pytest
 from case_text import case_of
 from pass_rows import made, names
 
-from minifier.data.case import BackendReference, BackendSource, State
+from minifier.data.case import BackendReference, BackendSource, State, Symbolic
 
 TEXT = "x: float32[2](requires_grad=True)\nn: 5\ny = torch.sin(x)\nreturn y,"
 CONFIG = (("torch._dynamo.config", "verbose", True), ("torch._inductor.config", "verbose", True))
@@ -102,4 +102,4 @@ def test_options_go_one_by_one_and_none_are_none():
 
 def test_dynamic_stays_where_a_number_is_symbolic():
     symbolic = TEXT.replace("n: 5", 'n: 5 @ "s0"')
-    assert names("options", case_of(symbolic, backend=BACKEND)) == ["mode="]
+    assert names("options", case_of(symbolic, backend=BACKEND, symbolic=Symbolic.AUTOMATIC)) == ["mode="]

@@ -1,80 +1,40 @@
-"""Symbolic sizes, exactly: what comes in, what is written into the graph, and what is left of them."""
+"""Symbolic sizes, exactly: which there are, what is written into the graph, and what is left of them."""
+
+from dataclasses import replace
 
 import pytest
 from case_text import case_of
 from pass_rows import is_shown
 
-from minifier.data.case import Case, Scalar, ScalarInput, Symbol, Symbolic
+from minifier.data.case import Case, Scalar, ScalarInput, Symbolic
 from minifier.data.case.calls import as_function
-from minifier.data.case.expressions import floats_in_tensors
+from minifier.data.case.expressions import dynamic_dims, floats_in_tensors
 from minifier.data.case.symbolic_sizes import (
     as_dynamo_would,
     specialised,
 )
-from minifier.data.case.values import Sequence_
 
 
 def dynamos(text, **changes) -> Case:
     return as_dynamo_would(case_of(text, **changes))
 
 
-def test_a_symbol_comes_in_ahead_of_the_first_input_that_it_is_a_size_of():
-    case = dynamos(
-        """
-        p: float32[3]
-        x: float32[4 @ "s0", 4 @ "s0"]
-        s0: 4 @ "s0"
-        y: float32[4 @ "s0"]
-        z = torch.f(p, x, y, s0)
-        return z,
-        """,
-        symbols=(Symbol("s0", 9), Symbol("s5", 5)),
-    )
-    assert is_shown(
-        case,
-        """
-        p: float32[3]
-        s0: 4 @ "s0"
-        x: float32[4 @ "s0", 4 @ "s0"]
-        y: float32[4 @ "s0"]
-        z = torch.f(p, x, y, s0)
-        return z,
-        """,
-    )
-    assert case.symbols == (Symbol("s0", 4),)
-
-
-def test_an_expression_becomes_a_new_symbol_wherever_it_occurs():
-    case = dynamos("""
-        x: float32[8 @ "2*s0", 3]
-        y: float32[8 @ "2*s0"]
-        z: float32[8 @ "2*s0", 4 @ "s0"] = torch.f(x, y)
-        n: 8 @ "2*s0" = torch.size(x)
-        t: (8 @ "2*s0", 3) = torch.shape(x)
-        return z,
-    """)
-    assert is_shown(
-        case,
-        """
-        s1: 8 @ "s1"
-        x: float32[8 @ "s1", 3]
-        y: float32[8 @ "s1"]
-        z = torch.f(x, y)
-        n = torch.size(x)
-        t = torch.shape(x)
-        return z,
-        """,
-    )
-    assert case.graph.node("z").value.symbols == ("s1", "s0")
-    assert case.graph.node("n").value == Scalar(8, "s1")
-    assert case.graph.node("t").value == Sequence_((Scalar(8, "2*s0"), Scalar(3)))
-    assert case.symbols == (Symbol("s1", 8),)
-
-
-@pytest.mark.parametrize("size", ['1 @ "s0"', '0 @ "s0"', '4 @ "u0"'])
-def test_sizes_of_nought_and_one_and_those_that_are_unbacked_are_plain(size):
-    case = dynamos(f"x: float32[{size}]\ny = torch.sin(x)\nreturn y,")
-    assert case.inputs[0].meta.symbols == () and len(case.inputs) == 1 and case.symbols == ()
+@pytest.mark.parametrize(
+    ("size", "origin", "dims"),
+    [
+        ('4 @ "s0"', Symbolic.AUTOMATIC, [0]),
+        ('8 @ "2*s0"', Symbolic.MARKED, [0]),
+        ("4", Symbolic.AUTOMATIC, []),
+        ("4", Symbolic.GIVEN, [0]),
+        ('1 @ "s0"', Symbolic.GIVEN, []),
+        ('0 @ "s0"', Symbolic.AUTOMATIC, []),
+        ('4 @ "u0"', Symbolic.AUTOMATIC, []),
+    ],
+)
+def test_sizes_of_nought_and_one_and_those_that_are_unbacked_are_fixed(size, origin, dims):
+    case = case_of(f"x: float32[{size}]\ny = torch.sin(x)\nreturn y,", symbolic=origin)
+    assert dynamic_dims(case, case.inputs[0]) == dims
+    assert not dynamic_dims(case, replace(case.inputs[0], parameter=True))
 
 
 def numbers(number, origin):
@@ -83,7 +43,7 @@ def numbers(number, origin):
     return dynamos(text, symbolic=origin)
 
 
-SIZED = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\n'
+SIZED = 'x: float32[4 @ "s0"]\n'
 
 
 @pytest.mark.parametrize(
@@ -92,9 +52,9 @@ SIZED = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\n'
         ('7 @ "s1"', Symbolic.GIVEN, f'n: 7 @ "s1"\n{SIZED}z = torch.f(x, n)\nreturn z,'),
         ('7 @ "s1"', Symbolic.AUTOMATIC, f'n: 7 @ "s1"\n{SIZED}z = torch.f(x, n)\nreturn z,'),
         ('7 @ "s1"', Symbolic.MARKED, f"{SIZED}z = torch.f(x, 7)\nreturn z,"),
-        ('7 @ "2*s1"', Symbolic.AUTOMATIC, f'n: 7 @ "s2"\n{SIZED}z = torch.f(x, n)\nreturn z,'),
+        ('7 @ "2*s1"', Symbolic.AUTOMATIC, f'n: 7 @ "2*s1"\n{SIZED}z = torch.f(x, n)\nreturn z,'),
         ('7 @ "u0"', Symbolic.AUTOMATIC, f"{SIZED}z = torch.f(x, 7)\nreturn z,"),
-        ('7 @ "u0"', Symbolic.GIVEN, f'n: 7 @ "s1"\n{SIZED}z = torch.f(x, n)\nreturn z,'),
+        ('7 @ "u0"', Symbolic.GIVEN, f'n: 7 @ "u0"\n{SIZED}z = torch.f(x, n)\nreturn z,'),
         ('0.5 @ "zf1"', Symbolic.AUTOMATIC, f"{SIZED}z = torch.f(x, 0.5)\nreturn z,"),
         ("7", Symbolic.AUTOMATIC, f"{SIZED}z = torch.f(x, 7)\nreturn z,"),
         ("None", Symbolic.AUTOMATIC, f"n: None\n{SIZED}z = torch.f(x, n)\nreturn z,"),
@@ -102,8 +62,13 @@ SIZED = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\n'
         ('4 @ "s0"', Symbolic.AUTOMATIC, 'n: 4 @ "s0"\nx: float32[4 @ "s0"]\nz = torch.f(x, n)\nreturn z,'),
     ],
 )
-def test_a_number_is_a_symbol_of_its_own_or_a_literal(number, origin, expected):
+def test_a_number_is_an_argument_or_a_literal(number, origin, expected):
     assert is_shown(numbers(number, origin), expected)
+
+
+def test_two_numbers_of_one_size_become_one():
+    case = dynamos('a: 4 @ "s0"\nb: 4 @ "s0"\nx: float32[4 @ "s0"]\nz = torch.f(x, a, b)\nreturn z,')
+    assert is_shown(case, 'a: 4 @ "s0"\nx: float32[4 @ "s0"]\nz = torch.f(x, a, a)\nreturn z,')
 
 
 SHAPED = """
@@ -123,7 +88,7 @@ SHAPED = """
 
 
 def test_sizes_that_are_known_are_written_into_the_graph():
-    case = specialised(case_of(SHAPED, symbolic=Symbolic.AUTOMATIC, symbols=(Symbol("s0", 4),)))
+    case = specialised(case_of(SHAPED, symbolic=Symbolic.AUTOMATIC))
     assert is_shown(
         case,
         """
@@ -139,7 +104,7 @@ def test_sizes_that_are_known_are_written_into_the_graph():
     )
     assert case.graph.node("y").value.symbols == (None, "u0") and case.graph.node("y").value.shape == (8, 0)
     assert case.graph.node("x").value.symbols == () == case.inputs[0].meta.symbols
-    assert (case.symbolic, case.symbols, case.backend.dynamic) == (None, (), None)
+    assert (case.symbolic, case.backend.dynamic) == (None, None)
 
 
 # What Dynamo adds to a graph for symbolic numbers, and a function of the user's does not have.
@@ -154,7 +119,7 @@ return y,
 
 
 def dynamic(text):
-    return case_of(text, symbols=(Symbol("s0", 4),), symbolic=Symbolic.GIVEN)
+    return case_of(text, symbolic=Symbolic.GIVEN)
 
 
 def test_a_float_that_is_passed_in_a_tensor_is_a_number():

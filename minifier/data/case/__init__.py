@@ -15,7 +15,7 @@ from minifier.data.case.case import (
 )
 from minifier.data.case.graph import EMPTY_GRAPH, Graph, Node, Ref, subset
 from minifier.data.case.inputs import Adapted, Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
-from minifier.data.case.values import Opaque, Scalar, Sequence_, Symbol, TensorMeta
+from minifier.data.case.values import Opaque, Scalar, Sequence_, TensorMeta
 
 __all__ = [
     "EAGER",
@@ -41,7 +41,6 @@ __all__ = [
     "Sequence_",
     "State",
     "Stored",
-    "Symbol",
     "Symbolic",
     "TensorInput",
     "TensorMeta",

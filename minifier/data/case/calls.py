@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.data.case.case import Call, Case, Ones
-from minifier.data.case.expressions import floats_in_tensors, is_plain, is_unbacked, value_of
+from minifier.data.case.expressions import dynamic_dims, floats_in_tensors, is_plain, is_unbacked, symbols_in, value_of
 from minifier.data.case.graph import Graph, Node, Ref, map_refs
 from minifier.data.case.inputs import Drawn, Input, ScalarInput, Stored, TensorInput, with_ones
 from minifier.data.case.values import (
@@ -20,7 +20,6 @@ from minifier.data.case.values import (
     is_permuted,
     restride,
 )
-from minifier.errors import NoRepro
 
 
 def called(case: Case, times: int) -> Case:
@@ -81,23 +80,27 @@ def _layouts(inputs: Iterable[Input]) -> list[object]:
 
 def values_of_symbols(inputs: Iterable[Input]) -> dict[str, int]:
     """Map each symbol that is the whole size of an input, or a number, to its value in these inputs."""
+    return _values_in(i.meta if isinstance(i, TensorInput) else Scalar(i.value, i.symbol) for i in inputs)
+
+
+def _values_in(inputs: Iterable[Value]) -> dict[str, int]:
     values: dict[str, int] = {}
-    for item in inputs:
-        if isinstance(item, TensorInput):
-            pairs = zip(item.meta.symbols, item.meta.shape, strict=False)
+    for value in inputs:
+        if isinstance(value, TensorMeta):
+            pairs = zip(value.symbols, value.shape, strict=False)
             values.update({symbol: size for symbol, size in pairs if symbol is not None and is_plain(symbol)})
-        elif item.symbol is not None and type(item.value) is int:
-            values.setdefault(item.symbol, item.value)
+        elif isinstance(value, Scalar) and value.symbol is not None and type(value.value) is int:
+            values.setdefault(value.symbol, value.value)
     return values
 
 
 def as_called(case: Case) -> Case:
     """Return a captured Case with the failing call's values of its symbols and of the sizes in its graph.
 
-    As captured, they are those of the call that compiled the graph. That call becomes an earlier call of the Case, if
-    its sizes can be computed from the symbols. Sizes that only a run tells do not change.
+    As captured, they are those of the call that compiled the graph. That call becomes an earlier call of the Case.
+    Sizes that only a run tells do not change.
     """
-    sizes = {known.name: known.hint for known in case.symbols if type(known.hint) is int}
+    sizes = _values_in(node.value for node in case.graph.placeholders)
     read = floats_in_tensors(case)
     floats = {known.symbol: known.value for known in read.values() if known.symbol is not None}
     values = {**values_of_symbols(case.inputs), **_floats_called(case, read)}
@@ -105,15 +108,9 @@ def as_called(case: Case) -> Case:
     other = {name: value for name, value in compiled.items() if values.get(name, value) != value}
     if not other:
         return case
-    symbols = tuple(replace(known, hint=values.get(known.name, known.hint)) for known in case.symbols)
     nodes = tuple(replace(node, value=_as_called(node.value, values)) for node in case.graph.nodes)
-    called = replace(case, symbols=symbols, graph=replace(case.graph, nodes=nodes))
-    first = Call(sizes=tuple(other.items()))
-    try:
-        inputs_of(called, first)
-    except NoRepro:
-        return called
-    return replace(called, before=(first, *case.before))
+    before = (Call(sizes=tuple(other.items())), *case.before)
+    return replace(case, graph=replace(case.graph, nodes=nodes), before=before)
 
 
 def _floats_called(case: Case, floats: Mapping[str, Scalar]) -> dict[str, float]:
@@ -142,11 +139,10 @@ def _as_called(value: Value, values: Mapping[str, float]) -> Value:
 
 
 def inputs_of(case: Case, call: Call) -> tuple[Input, ...]:
-    """Return the inputs of an earlier call. Raises NoRepro if a size of the Case's own graph has no known form."""
+    """Return the inputs of an earlier call."""
     if call.graph is not None:
         return call.inputs
-    values = {**values_of_symbols(case.inputs), **dict(call.sizes)}
-    inputs = inputs_with(case.inputs, values) if call.sizes else case.inputs
+    inputs = tuple(_with(case, item, dict(call.sizes)) for item in case.inputs) if call.sizes else case.inputs
     return inputs if call.ones is None else tuple(_with_ones(item, call.ones) for item in inputs)
 
 
@@ -155,26 +151,30 @@ def without_other_inputs(case: Case) -> Case:
     return replace(case, before=tuple(call for call in case.before if not call.has_other_inputs))
 
 
-def inputs_with(inputs: Iterable[Input], values: Mapping[str, float]) -> tuple[Input, ...]:
-    """Return the inputs with these values of symbols; inputs without symbols stay the same.
+def _with(case: Case, item: Input, values: Mapping[str, float]) -> Input:
+    """Return the input with these values of symbols. A size stays that has none of them, or no known form."""
+    known = {**values_of_symbols(case.inputs), **values}
 
-    Values of a tensor whose size changes are drawn. Raises NoRepro if a size has no known form.
-    """
-    return tuple(_with(item, values) for item in inputs)
+    def size(expression: str, present: int) -> int:
+        computed = None if values.keys().isdisjoint(symbols_in(expression)) else value_of(expression, known)
+        return computed if type(computed) is int else present
 
-
-def _with(item: Input, values: Mapping[str, float]) -> Input:
     if isinstance(item, ScalarInput):
         if item.symbol is None or is_unbacked(item.symbol):
             return item
         if type(item.value) is float:
             return replace(item, value=values.get(item.symbol, item.value))
-        return replace(item, value=size_of(item.symbol, values)) if type(item.value) is int else item
+        return replace(item, value=size(item.symbol, item.value)) if type(item.value) is int else item
+    shape = list(item.meta.shape)
+    for dim in dynamic_dims(case, item):
+        if item.meta.symbols and (expression := item.meta.symbols[dim]) is not None:
+            shape[dim] = size(expression, shape[dim])
+    return of_size(item, tuple(shape))
+
+
+def of_size(item: TensorInput, shape: tuple[int, ...]) -> TensorInput:
+    """Return the input with another shape, whose values are drawn; unchanged if that is its shape."""
     meta = item.meta
-    shape = tuple(
-        size if symbol is None or is_unbacked(symbol) else size_of(symbol, values)
-        for size, symbol in zip(meta.shape, meta.symbols or (None,) * len(meta.shape), strict=True)
-    )
     if shape == meta.shape:
         return item
     is_transposed = not meta.has_default_stride and meta.stride == (1, meta.shape[0])
@@ -186,14 +186,6 @@ def _with_ones(item: Input, ones: Ones) -> Input:
     if isinstance(item, ScalarInput) or (item.parameter and ones is Ones.INPUTS):
         return item
     return with_ones(item)
-
-
-def size_of(expression: str, values: Mapping[str, float]) -> int:
-    """Evaluate a symbolic size like `2*s0 + 1`. Raises NoRepro if its form is unknown."""
-    size = value_of(expression, values)
-    if type(size) is not int:
-        raise NoRepro(f"the symbolic size {expression} cannot be followed")
-    return size
 
 
 def _drawn(item: TensorInput) -> Drawn:

@@ -10,7 +10,7 @@ from typing import Any
 from minifier.data import fields
 from minifier.data.case.graph import Graph
 from minifier.data.case.inputs import Input, TensorInput, check_inputs
-from minifier.data.case.values import Symbol, TensorMeta
+from minifier.data.case.values import TensorMeta
 from minifier.data.failure import Failure, Tolerance
 from minifier.data.fields import Defect
 
@@ -196,7 +196,6 @@ class Case:
     backward: whether a backward pass follows, with seeded random tangents.
     rate: the share of runs that fail; 1.0 unless the failure is flaky.
     symbolic: why sizes or floats are symbolic; None if none is, or if the failure does not need it.
-    symbols: Dynamo's facts about each symbol that the inputs name.
     patience: seconds after which a run counts as a hang.
     measure: the tolerance for a result that differs from eager's.
     definitions: source of the script's definitions that the backend and the graph need.
@@ -218,7 +217,6 @@ class Case:
     backward: bool = False
     rate: fields.Rate = 1.0
     symbolic: Symbolic | None = None
-    symbols: tuple[Symbol, ...] = ()
     patience: fields.Seconds = 0.0
     measure: Tolerance = field(default_factory=Tolerance)
     definitions: fields.Source = ""
@@ -275,7 +273,7 @@ class Case:
         """Return the Case of an earlier call of another graph: that call alone."""
         assert call.graph is not None, "a call of the Case's own graph is no Case of its own"
         sections = {"graph": call.graph, "inputs": call.inputs, "backward": call.backward}
-        return replace(self, **sections, before=(), symbolic=None, symbols=())  # type: ignore[arg-type]
+        return replace(self, **sections, before=(), symbolic=None)  # type: ignore[arg-type]
 
     @property
     def folders(self) -> tuple[str, ...]:

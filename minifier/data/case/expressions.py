@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minifier.data.case.case import Case
+from minifier.data.case.case import Case, Symbolic
 from minifier.data.case.graph import Graph, Node
-from minifier.data.case.inputs import TensorInput
+from minifier.data.case.inputs import Input, TensorInput
 from minifier.data.case.values import Scalar, Value
 
 _MAX_BITS = 1000  # of a power; sizes have 63
@@ -79,6 +79,19 @@ def value_of(expression: str, values: Mapping[str, Any]) -> Any:
         return evaluated(ast.parse(expression.strip(), mode="eval").body)
     except (KeyError, SyntaxError, ValueError, ArithmeticError):
         return None
+
+
+def dynamic_dims(case: Case, item: Input) -> list[int]:
+    """Return the dimensions of an input that are symbolic: no size of 0 or 1, and none of a parameter.
+
+    With `dynamic=True` all other sizes are, else those that were captured with an expression.
+    """
+    is_given = case.symbolic is Symbolic.GIVEN
+    if not isinstance(item, TensorInput) or item.parameter or not (is_given or item.meta.symbols):
+        return []
+    expressions = item.meta.symbols or (None,) * len(item.meta.shape)
+    sizes = zip(item.meta.shape, (is_given or (e is not None and not is_unbacked(e)) for e in expressions), strict=True)
+    return [dim for dim, (size, is_dynamic) in enumerate(sizes) if size > 1 and is_dynamic]
 
 
 def is_known_float(value: Value) -> bool:

@@ -139,7 +139,7 @@ def with_ops(case: Case, names: Iterable[str]) -> Case:
     known_inputs = {item.name: item for item in case.inputs}
     inputs = tuple(known_inputs.get(node.name) or _cut_input(node, case) for node in graph.placeholders)
     smaller = replace(case, graph=graph, inputs=inputs)
-    symbolic = case.symbolic is not None or has_symbols(inputs)
+    symbolic = case.symbolic is not None or has_symbols(smaller)
     return as_dynamo_would(smaller) if symbolic else _in_order_of_use(smaller)
 
 

@@ -25,7 +25,7 @@ from minifier.data.case.values import TensorMeta, is_permuted
 from minifier.data.fields import Defect, Dtype, Natural, item_bytes, shown, within
 from minifier.errors import CannotSave, UsageError
 
-VERSION = 3  # of the files of a Case
+VERSION = 4  # of the files of a Case
 CASE, GRAPH = "case.json", "graph.json"
 ARTIFACTS = "artifacts"  # what the compiler made of the minimal Case
 ATTEMPTS = "attempts"  # scripts of the graph that did not show the failure, if none did

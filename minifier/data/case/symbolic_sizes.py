@@ -1,46 +1,28 @@
-"""Symbolic sizes of a Case: named as Dynamo would, or replaced by their values."""
+"""Symbolic sizes of a Case: which inputs have them, the numbers beside them, and their values in their place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from minifier.data.case import (
-    Call,
-    Case,
-    Graph,
-    Input,
-    Node,
-    Ref,
-    Scalar,
-    ScalarInput,
-    Symbol,
-    Symbolic,
-    TensorInput,
-    TensorMeta,
-)
+from minifier.data.case import Call, Case, Graph, Input, Node, Ref, ScalarInput, Symbolic, TensorInput
 from minifier.data.case.calls import values_of_symbols, without_other_inputs
-from minifier.data.case.expressions import (
-    floats_in_tensors,
-    is_known_float,
-    is_plain,
-    is_unbacked,
-    symbols_in,
-    value_of,
-)
+from minifier.data.case.expressions import dynamic_dims, floats_in_tensors, is_known_float, is_unbacked, symbols_in
 from minifier.data.case.graph import map_refs
-from minifier.data.case.values import Sequence_, Value
+from minifier.data.case.values import Scalar, Sequence_, TensorMeta, Value
 
 
-def has_symbols(inputs: Iterable[Input]) -> bool:
+def has_symbols(case: Case) -> bool:
     """Tell whether a size or number among the inputs is symbolic."""
-    return any(item.symbol is not None if isinstance(item, ScalarInput) else any(item.meta.symbols) for item in inputs)
+    return any(
+        item.symbol is not None if isinstance(item, ScalarInput) else dynamic_dims(case, item) for item in case.inputs
+    )
 
 
 def is_symbolic(case: Case) -> bool:
     """Tell whether the backend sees symbols, of inputs or unbacked."""
-    return has_symbols(case.inputs) or any(is_unbacked_value(node.value) for node in case.graph.nodes if node.is_op)
+    return has_symbols(case) or any(is_unbacked_value(node.value) for node in case.graph.nodes if node.is_op)
 
 
 def goes_through_dynamo(case: Case) -> bool:
@@ -78,171 +60,65 @@ def is_unseen(value: Value) -> bool:
 
 
 def as_dynamo_would(case: Case) -> Case:
-    """Return the candidate with the symbols that Dynamo would create for this graph alone.
+    """Return the candidate with its numbers as Dynamo would pass them to this graph alone.
 
-    Every symbol in an input's size has a placeholder, before the first input with this symbol. An expression as a size
-    becomes a new symbol. With dynamic=True every distinct size but 0 and 1 gets a symbol. A scalar input becomes a
-    size's symbol, an integer argument, or (a constant to Dynamo) a literal.
+    A number is the size of an input, an integer argument, or (a constant to Dynamo) a literal. Of the sizes of earlier
+    calls those stay that an input has, and that are others than in the failing call.
     """
-    naming = _Naming(case)
-    tensors = [naming.sizes(item) if isinstance(item, TensorInput) else item for item in case.inputs]
-    sizes = naming.hints
-    known = {item.symbol: item.name for item in case.inputs if isinstance(item, ScalarInput) and item.symbol in sizes}
+    sizes = _dynamic_sizes(case)
+    first: dict[str, str] = {}
     inlined: dict[str, Any] = {}
     inputs: list[Input] = []
-    bound: set[str] = set()
-    names = {node.name for node in case.graph.nodes} | {item.name for item in case.inputs}
-
-    def bind(symbol: str) -> None:
-        if symbol not in bound:
-            bound.add(symbol)
-            if symbol not in known:
-                known[symbol] = _free_name(names, symbol)
-            inputs.append(ScalarInput(known[symbol], sizes[symbol], symbol))
-
-    for item in tensors:
+    for item in case.inputs:
         if isinstance(item, TensorInput):
-            for symbol in filter(None, item.meta.symbols):
-                bind(symbol)
             inputs.append(item)
-        elif item.symbol in sizes:
-            inlined[item.name] = Ref(known[item.symbol])  # a second number of this size becomes the first
-        elif type(item.value) is int and item.symbol is not None and _can_be_own(item.symbol, case.symbolic):
-            inputs.append(replace(item, symbol=naming.own(item.symbol, item.value)))
+        elif item.symbol is not None and (item.symbol in sizes or _can_be_own(item, case.symbolic)):
+            if first.setdefault(item.symbol, item.name) == item.name:
+                inputs.append(item)
+            else:
+                inlined[item.name] = Ref(first[item.symbol])
         elif item.value is not None:
             inlined[item.name] = item.value
         else:
             inputs.append(replace(item, symbol=None))
-    graph = _with_inputs(case.graph, inputs, inlined, naming)
-    return replace(
-        case, graph=graph, inputs=tuple(inputs), symbols=naming.symbols(), before=tuple(naming.calls(case.before))
-    )
+    smaller = replace(case, graph=_with_inputs(case.graph, inputs, inlined), inputs=tuple(inputs))
+    return replace(smaller, before=tuple(_earlier_calls(smaller))) if case.has_other_inputs else smaller
 
 
-def _can_be_own(symbol: str, origin: Symbolic | None) -> bool:
+def _dynamic_sizes(case: Case) -> set[str]:
+    """Return the expressions of the dynamic sizes."""
+    tensors = [item for item in case.inputs if isinstance(item, TensorInput) and item.meta.symbols]
+    expressions = (item.meta.symbols[dim] for item in tensors for dim in dynamic_dims(case, item))
+    return {expression for expression in expressions if expression is not None}
+
+
+def _can_be_own(item: ScalarInput, origin: Symbolic | None) -> bool:
     """Tell whether Dynamo makes the integer argument a symbol, because the number varies between calls."""
-    return origin is Symbolic.GIVEN or (origin is not Symbolic.MARKED and not is_unbacked(symbol))
+    is_unknown = item.symbol is not None and is_unbacked(item.symbol)
+    varies = origin is Symbolic.GIVEN or (origin is not Symbolic.MARKED and not is_unknown)
+    return varies and type(item.value) is int
 
 
-class _Naming:
-    """Names of a candidate's symbols. `hints` has the values of input sizes, `numbers` of other integers, `elsewhere`
-    the values of both in each earlier call with other sizes."""
-
-    def __init__(self, case: Case) -> None:
-        self.dynamic = case.symbolic is Symbolic.GIVEN
-        self.facts = {symbol.name: symbol for symbol in case.symbols}
-        self.hints: dict[str, int] = {}
-        self.numbers: dict[str, int] = {}
-        self.elsewhere: dict[str, tuple[int, ...]] = {}
-        self.renamed: dict[str, str] = {}
-        self._by_size: dict[tuple[int, ...], str] = {}
-        self._floats = {known.symbol for known in floats_in_tensors(case).values()}
-        values = values_of_symbols(case.inputs)
-        self._other_values = [{**values, **dict(call.sizes)} for call in case.before if call.sizes]
-        expressions = [expression for item in case.inputs for expression in _symbols_of(item)]
-        self._used = {name for expression in expressions for name in symbols_in(expression)} | set(self.facts)
-
-    def sizes(self, item: TensorInput) -> TensorInput:
-        """Return the input with a single symbol, or none, for each of its sizes."""
-        meta = item.meta
-        expressions = meta.symbols or (None,) * len(meta.shape)
-        symbols = tuple(self._size(e, size, item) for e, size in zip(expressions, meta.shape, strict=True))
-        return replace(item, meta=replace(meta, symbols=symbols if any(symbols) else ()))
-
-    def _size(self, expression: str | None, size: int, item: TensorInput) -> str | None:
-        if size in (0, 1) or item.parameter:
-            return None
-        sizes = (size, *self._in_other_calls(expression, size))
-        if self.dynamic:
-            if sizes not in self._by_size:
-                self._by_size[sizes] = self._name(expression, size)
-            symbol = self._by_size[sizes]
-        elif expression is None or is_unbacked(expression):
-            return None
-        else:
-            symbol = self.renamed.get(expression) or self._name(expression, size)
-        if expression is not None:
-            self.renamed.setdefault(expression, symbol)
-        self.hints[symbol], self.elsewhere[symbol] = size, sizes[1:]
-        return symbol
-
-    def _in_other_calls(self, expression: str | None, value: int) -> tuple[int, ...]:
-        """Return the values that a number has in the earlier calls with other sizes."""
-        known = (value_of(expression, values) if expression is not None else None for values in self._other_values)
-        return tuple(each if type(each) is int else value for each in known)
-
-    def _name(self, expression: str | None, size: int) -> str:
-        if expression is None or not is_plain(expression) or is_unbacked(expression):
-            return self._fresh()
-        return expression if self.hints.get(expression, size) == size else self._fresh()
-
-    def own(self, expression: str, value: int) -> str:
-        """Return the symbol of a number that is no size of an input."""
-        reusable = is_plain(expression) and not is_unbacked(expression) and expression not in self.numbers
-        symbol = expression if reusable else self._fresh()
-        self.renamed.setdefault(expression, symbol)
-        self.numbers[symbol], self.elsewhere[symbol] = value, self._in_other_calls(expression, value)
-        return symbol
-
-    def _fresh(self) -> str:
-        number = next(n for n in range(len(self._used) + 1) if f"s{n}" not in self._used)
-        self._used.add(f"s{number}")
-        return f"s{number}"
-
-    def symbols(self) -> tuple[Symbol, ...]:
-        """Return the symbols in use, with Dynamo's bounds for the known ones."""
-        hints = {**self.hints, **self.numbers}
-        return tuple(replace(self.facts.get(name, Symbol(name, hint)), hint=hint) for name, hint in hints.items())
-
-    def calls(self, before: Iterable[Call]) -> Iterator[Call]:
-        """Yield the earlier calls with their symbols renamed; one whose sizes are those of the failing call is left
-        out."""
-        hints, number = {**self.hints, **self.numbers}, 0
-        for call in before:
-            if not call.sizes:
-                yield call
-                continue
-            values = {name: found[number] for name, found in self.elsewhere.items()}
-            number += 1
-            floats = tuple(pair for pair in call.sizes if pair[0] in self._floats)
-            if sizes := (*((name, value) for name, value in values.items() if value != hints[name]), *floats):
-                yield replace(call, sizes=sizes)
-
-    def value(self, value: Value) -> Value:
-        """Return a node's value with its symbols renamed."""
-        if not self.renamed:
-            return value
-        if isinstance(value, Scalar) and value.symbol is not None:
-            return replace(value, symbol=self.renamed.get(value.symbol, value.symbol))
-        if isinstance(value, TensorMeta) and value.symbols:
-            return replace(value, symbols=tuple(s and self.renamed.get(s, s) for s in value.symbols))
-        return value
+def _earlier_calls(case: Case) -> Iterator[Call]:
+    """Yield the earlier calls; one whose sizes are those of the failing call is left out."""
+    numbers = {item.symbol for item in case.inputs if isinstance(item, ScalarInput)}
+    floats = {known.symbol for known in floats_in_tensors(case).values()}
+    expressions = _dynamic_sizes(case) | {each for each in numbers | floats if each is not None}
+    used = {name for expression in expressions for name in symbols_in(expression)}
+    present = values_of_symbols(case.inputs)
+    for call in case.before:
+        sizes = tuple((name, value) for name, value in call.sizes if name in used and present.get(name) != value)
+        if sizes or not call.sizes:
+            yield call if sizes == call.sizes else replace(call, sizes=sizes)
 
 
-def _symbols_of(item: Input) -> tuple[str, ...]:
-    if isinstance(item, ScalarInput):
-        return () if item.symbol is None else (item.symbol,)
-    return tuple(filter(None, item.meta.symbols))
-
-
-def _free_name(names: set[str], wanted: str) -> str:
-    """Return the wanted name, numbered if a node already has this name."""
-    name, number = wanted, 1
-    while name in names:
-        name, number = f"{wanted}_{number}", number + 1
-    return name
-
-
-def _with_inputs(graph: Graph, inputs: list[Input], inlined: dict[str, Any], naming: _Naming) -> Graph:
-    """Return the graph with placeholders for these inputs, and the inlined values."""
-    placeholders = {node.name: node for node in graph.placeholders}
-    entry = []
-    for item in inputs:
-        value: Value = item.meta if isinstance(item, TensorInput) else Scalar(item.value, item.symbol)
-        node = placeholders.get(item.name) or Node(item.name, "placeholder", item.name)
-        entry.append(replace(node, value=value))
+def _with_inputs(graph: Graph, inputs: list[Input], inlined: dict[str, Any]) -> Graph:
+    """Return the graph with placeholders for these inputs alone, and the inlined values."""
+    values = {
+        item.name: item.meta if isinstance(item, TensorInput) else Scalar(item.value, item.symbol) for item in inputs
+    }
+    entry = [replace(node, value=values[node.name]) for node in graph.placeholders if node.name in values]
     body = [_inlined(node, inlined) for node in graph.nodes if node.op != "placeholder"]
-    body = [replace(node, value=naming.value(node.value)) for node in body]
     return replace(graph, nodes=(*entry, *body))
 
 
@@ -260,10 +136,9 @@ def specialised(case: Case) -> Case:
     """Return the Case that Dynamo would capture without dynamic shapes.
 
     Symbols and numbers computed from sizes become their values; unbacked values stay."""
-    floats = floats_in_tensors(case)
-    if not has_symbols(case.inputs) and not floats:
+    if case.symbolic is None and not has_symbols(case):
         return case
-    values: dict[str, Any] = dict(floats)  # their tensors go
+    values: dict[str, Any] = dict(floats_in_tensors(case))  # their tensors go
     values |= {item.name: item.value for item in case.inputs if isinstance(item, ScalarInput) and _has_known_size(item)}
     nodes: list[Node] = []
     for node in case.graph.nodes:
@@ -284,7 +159,6 @@ def specialised(case: Case) -> Case:
         graph=graph,
         inputs=inputs,
         symbolic=None,
-        symbols=(),
         before=without_other_inputs(case).before,
         backend=replace(case.backend, dynamic=None),
     )

@@ -124,14 +124,6 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
-    """A symbolic size: its value in the captured call (None if unbacked)."""
-
-    name: fields.Identifier
-    hint: int | float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Sequence_:
     """A tuple or list of values."""
 

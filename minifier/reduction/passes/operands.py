@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from minifier.data.case import Case, Graph, Input, Node, Ref, Scalar, ScalarInput, TensorInput, TensorMeta
+from minifier.data.case import Case, Graph, Input, Node, Ref, Scalar, TensorInput, TensorMeta
 from minifier.data.case.graph import is_in_place, map_refs, refs_in
 from minifier.data.case.ops import atoms, with_ops, written_storages
 from minifier.data.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo, has_symbols
@@ -44,12 +44,11 @@ def pruned(case: Case) -> Case:
             output = replace(output, args=(tuple(computed),))
     nodes = (*graph.nodes[:-1], output)
     read = {name for node in nodes for name in node.refs()}
-    read |= {item.name for item in case.inputs if isinstance(item, ScalarInput) and item.symbol}
     nodes = tuple(n for n in nodes if n.op != "placeholder" or n.name in read)
     names = {node.name for node in nodes}
     inputs = tuple(item for item in case.inputs if item.name in names)
     smaller = replace(case, graph=replace(graph, nodes=nodes), inputs=inputs)
-    return as_dynamo_would(smaller) if has_symbols(case.inputs) else smaller
+    return as_dynamo_would(smaller) if has_symbols(case) else smaller
 
 
 def _bypass(case: Case) -> list[Row]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from minifier.data.case import Call, Case, ScalarInput, TensorInput, TensorMeta
+from minifier.data.case.calls import values_of_symbols
 from minifier.data.case.graph import with_leaves
 from minifier.data.case.symbolic_sizes import as_dynamo_would, has_symbols, specialised
 from minifier.data.torch_names import FLEX, LAUNCH
@@ -86,7 +87,7 @@ def _replaced(change: Callable[[int], int], *, literals: bool, earlier: bool = F
             for item in resized.inputs
         )
         resized = resized if inputs == resized.inputs else replace(resized, inputs=inputs)
-        return as_dynamo_would(resized) if resized != case and has_symbols(case.inputs) else resized
+        return as_dynamo_would(resized) if resized != case and has_symbols(case) else resized
 
     return edit
 
@@ -116,7 +117,7 @@ def to_number(old: int, new: int, earlier: bool = False) -> tuple[Edit, ...]:
 
 def _sizes(case: Case) -> list[Row]:
     sizes = numbers(case)
-    symbolic = has_symbols(case.inputs)
+    symbolic = has_symbols(case)
 
     def fits(n: int) -> bool:
         return not symbolic or (n >= _MIN_SYMBOLIC_SIZE and n not in sizes)  # equal sizes would share a symbol
@@ -158,7 +159,7 @@ def _sizes_before(case: Case) -> list[Row]:
 
     numbers_before = [(place, *pair) for place, call in enumerate(case.before) for pair in call.sizes]
     sizes = [(place, name, size) for place, name, size in numbers_before if isinstance(size, int)]
-    taken = {*(size for _, _, size in sizes), *(each.hint for each in case.symbols)}
+    taken = {*(size for _, _, size in sizes), *values_of_symbols(case.inputs).values()}
     return [
         Row(
             f"compiled {name}",
@@ -228,7 +229,7 @@ def all_sizes(case: Case) -> Iterator[Edit]:
     if not sizes:
         return
     distinct = {n: min(n, i + 2) for i, n in enumerate(sizes)}
-    if not has_symbols(case.inputs):
+    if not has_symbols(case):
         yield from (*together(dict.fromkeys(sizes, 1)), *together(dict.fromkeys(sizes, 2)))
     yield from together(distinct)
 

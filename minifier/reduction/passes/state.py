@@ -167,7 +167,7 @@ def _options(case: Case) -> list[Row]:
     ]
     without = "`torch.compile` without the argument"
     rows.append(row("mode=", lambda c: replace(c, backend=replace(c.backend, mode=None)), change=f"{without} `mode=`."))
-    if not any(isinstance(i, ScalarInput) and i.symbol for i in case.inputs):
+    if case.symbolic is None:
         rows.append(
             row(
                 "dynamic=",

@@ -13,6 +13,7 @@ import torch
 
 from minifier.data.case import Call, Case, Input, Symbolic, TensorInput
 from minifier.data.case.calls import as_function, inputs_of
+from minifier.data.case.expressions import dynamic_dims
 from minifier.data.case.symbolic_sizes import goes_through_dynamo, is_symbolic
 from minifier.data.failure import Aspect, Stage
 from minifier.data.failure.evidence import stage_shown
@@ -233,7 +234,7 @@ def compiled_by_dynamo(prepared: PreparedCase, case: Case) -> Compiled:
     is_dynamic = case.symbolic is not None or is_symbolic(case)
     backend, dynamic = case.backend, True if is_dynamic else case.backend.dynamic
     compiled = torch.compile(function, backend=prepared.compiler(replace(backend, dynamic=dynamic)), dynamic=dynamic)
-    fixed = [] if case.symbolic in (None, Symbolic.GIVEN) else [*map(_fixed_dims, case.inputs)]
+    fixed = [] if case.symbolic is None else [_fixed_dims(case, item) for item in case.inputs]
 
     def run(args: Sequence[Any]) -> Any:
         for value, dims in zip(args, fixed, strict=False):
@@ -244,11 +245,10 @@ def compiled_by_dynamo(prepared: PreparedCase, case: Case) -> Compiled:
     return run
 
 
-def _fixed_dims(item: Input) -> list[int]:
-    if not isinstance(item, TensorInput) or item.parameter:  # parameters have fixed sizes anyway
-        return []
-    symbols = item.meta.symbols or (None,) * len(item.meta.shape)
-    return [dim for dim, symbol in enumerate(symbols) if symbol is None]
+def _fixed_dims(case: Case, item: Input) -> list[int]:
+    if not isinstance(item, TensorInput) or item.parameter or case.symbolic is Symbolic.GIVEN:
+        return []  # Dynamo tells by itself, of parameters as well
+    return [*{*range(len(item.meta.shape))}.difference(dynamic_dims(case, item))]
 
 
 def _announced(compiled: Callable[..., Any], on_run: Callable[[], object]) -> Callable[..., Any]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.data.case import Call, Case, Drawn, Input, ScalarInput, Stored, TensorInput
-from minifier.data.case.calls import inputs_of, inputs_with, values_of_symbols
+from minifier.data.case.calls import inputs_of, of_size
+from minifier.data.case.expressions import dynamic_dims, is_unbacked
 from minifier.data.case.inputs import Adapted, Recorded, base_of_views, bases, drawn_storages
 from minifier.data.case.literals import literal
 from minifier.data.case.values import TensorMeta, contiguous_stride
@@ -229,40 +230,35 @@ def marks(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:
     """Return `torch._dynamo.mark_dynamic(x, 0)` for each input with a symbolic size."""
     statements = []
     for item in case.inputs:
-        if isinstance(item, TensorInput):
-            dims = [dim for dim, symbol in enumerate(item.meta.symbols) if symbol is not None]
-            text = str(dims[0]) if len(dims) == 1 else str(dims)
-            statements += [f"{MARK_DYNAMIC}({names[item.name]}, {text})"] if dims else []
+        if dims := dynamic_dims(case, item):
+            statements.append(f"{MARK_DYNAMIC}({names[item.name]}, {dims[0] if len(dims) == 1 else dims})")
     return tuple(statements)
 
 
 def call_that_makes_symbols(case: Case, names: Mapping[str, str]) -> str:
     """Return the call ahead of all others of the Case's function that makes its numbers symbols.
 
-    Every symbol is increased by 1, and every float halved. Other inputs stay the same. Raises NoRepro if a size has no
-    known form.
+    Every symbolic size and number is increased by 1, and every float halved. Other inputs stay the same.
     """
     first = next((call for call in case.before if call.graph is None), Call())
     inputs = inputs_of(case, replace(first, ones=None))
-    values = values_of_symbols(inputs)
-    others = map(_other, inputs_with(inputs, {symbol: value + 1 for symbol, value in values.items()}))
-    what = "size" if any(isinstance(item, TensorInput) and item.meta.symbols for item in case.inputs) else "number"
-    return _call(case, tuple(others), names, f"another {what}: from now on it is a symbol")
+    what = "size" if any(dynamic_dims(case, item) for item in case.inputs) else "number"
+    return _call(case, [_other(case, item) for item in inputs], names, f"another {what}: from now on it is a symbol")
 
 
 def call_with_other_inputs(case: Case, call: Call, names: Mapping[str, str]) -> str:
-    """Return an earlier call of the Case's function with other sizes or values.
-
-    Raises NoRepro if a size has no known form.
-    """
+    """Return an earlier call of the Case's function with other sizes or values."""
     what = "this size" if call.has_other_sizes else "this number" if call.sizes else "these values"
     return _call(case, inputs_of(case, call), names, f"compiles it with {what}")
 
 
-def _other(item: Input) -> Input:
-    if isinstance(item, ScalarInput) and type(item.value) is float:
-        return replace(item, value=item.value / 2 or 1.0)
-    return item
+def _other(case: Case, item: Input) -> Input:
+    if isinstance(item, TensorInput):
+        dims = dynamic_dims(case, item)
+        return of_size(item, tuple(size + (dim in dims) for dim, size in enumerate(item.meta.shape)))
+    if type(item.value) is int and item.symbol is not None and not is_unbacked(item.symbol):
+        return replace(item, value=item.value + 1)
+    return replace(item, value=item.value / 2 or 1.0) if type(item.value) is float else item
 
 
 def _call(case: Case, inputs: Sequence[Input], names: Mapping[str, str], comment: str) -> str:

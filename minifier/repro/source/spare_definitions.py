@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -12,22 +10,18 @@ from pathlib import Path
 
 from minifier import search
 from minifier.capturing.slicing.module_statements import missing_names
-from minifier.data.case.serial import pack, unpack
-from minifier.data.case.store import write_atomically
 from minifier.data.failure import Fingerprint, Stage
 from minifier.data.settings import Settings
 from minifier.errors import StoppedAtOnce
 from minifier.process.descendants import adopt_orphans
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.interrupts import interrupt_once
-from minifier.process.progress import ProgressPipe, Ui, run_displayed
+from minifier.process.progress import ProgressPipe, Ui, run_for_result
 from minifier.reduction.probe.verdicts import seen
 from minifier.repro.source.conditions import SameEvidence, SourceRun
 from minifier.repro.source.probe import SourceLab, passed
 from minifier.repro.source.reduce_script import shows_failure_of_call
 from minifier.repro.source.statement_tree import Tree
-
-_RESULT_FILE = "definitions.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,18 +135,16 @@ def shorten_definitions(
     """
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="minify-") as folder:
-        result_path = Path(folder) / _RESULT_FILE
 
-        def work(channel: ProgressPipe) -> int:
+        def work(channel: ProgressPipe) -> ShortDefinitions | None:
             interrupt_once()
             adopt_orphans()
-            with contextlib.suppress(KeyboardInterrupt):  # before there was a result
-                shortened = _shorten(task, settings, Path(folder), channel, started)
-                write_atomically(result_path, json.dumps(pack(shortened)))
-            return 0
+            try:
+                return _shorten(task, settings, Path(folder), channel, started)
+            except KeyboardInterrupt:  # before there was a result
+                return None
 
-        if run_displayed(work, ui, interrupting).interrupted_again:
+        shortened, end = run_for_result(work, ui, interrupting)
+        if end.interrupted_again:
             raise StoppedAtOnce("interrupted twice: the repro is verified, and there are no reports")
-        data = json.loads(result_path.read_text(encoding="utf-8")) if result_path.exists() else None
-    shortened: ShortDefinitions | None = unpack(ShortDefinitions, data) if data is not None else None
     return shortened

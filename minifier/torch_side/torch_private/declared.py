@@ -111,9 +111,6 @@ ASKS_FOR_DEVICES = _declare(
     loses="probes that use CUDA, of a graph on the CPU: CUDA's driver starts before they are forked",
 )
 
-VALUES = _declare(  # the latter up to 2.11
-    f"{_ENV}.backed_var_to_val", f"{_ENV}.var_to_val", loses="values of symbolic sizes"
-)
 STATIC = _declare("torch._dynamo.config:assume_static_by_default", loses="whether a script compiles with dynamic=True")
 MARK_STATIC = _declare("torch._dynamo:mark_static", loses="which sizes of a probe's inputs are fixed")
 

@@ -161,22 +161,6 @@ def assumes_dynamic() -> bool:
     return declared.STATIC.find() is False
 
 
-def symbols_of(values: Sequence[Any]) -> dict[str, int | float | None]:
-    """Map each symbol in these example values to its hint."""
-    hints: dict[str, int | float | None] = {}
-    for value in values:
-        numbers = [*value.shape, *value.stride()] if isinstance(value, torch.Tensor) else [value]
-        for number in numbers:
-            if not isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                continue
-            env = number.node.shape_env
-            for symbol in sorted(number.node.expr.free_symbols, key=str):
-                backed = (declared.VALUES.of(env) or {}).get(symbol)
-                hint = None if backed is None else float(backed) if backed.is_Float else int(backed)
-                hints.setdefault(str(symbol), hint)
-    return hints
-
-
 _BACKEND_ID = {torch_names.BACKEND_ID: "__compiled_fn_0"} if TORCH >= (2, 9) else {}
 _LOCAL = re.compile(r"l_(\w+?)_")  # Dynamo's placeholder for the local variable
 
