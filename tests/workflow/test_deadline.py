@@ -130,7 +130,7 @@ def test_an_explanation_gets_half_of_the_reductions_time_and_no_more_than_is_lef
         raise NoRepro("enough")
 
     monkeypatch.setattr(explain, "explain", explained)
-    monkeypatch.setattr(explain, "in_child", lambda _attempt, _out, _kind, work, *_more: work(PhaseClock(Lines())))
+    monkeypatch.setattr(explain, "in_child", lambda _attempt, _out, work, *_more: work(PhaseClock(Lines())))
     result = ReproResult(CASE, Repro("import torch\n", Template.COMPILE_FUNCTION))
     clock.move(spent)
     assert explain.with_explanation(replace(attempt, repro_result=result, error=None), SUMMARY) == SUMMARY
