@@ -33,7 +33,7 @@ _SIZE, _STRIDE = "size ", "stride of "
 _AT_LEAST = "a size of {} or more"
 _ENDS = 2  # of the values that an input may have
 _MIN_SHARE = 0.5  # of the minimal Case's draws that fail: with fewer, eight passing draws may be chance
-_OPS = ("bypass", "pairs", "merge")  # passes whose rejected rows only repeat that no op can go
+_OPS = ("bypass", "pairs", "merge", "together")  # passes whose rejected rows only repeat that no op can go
 
 
 @dataclass

@@ -12,7 +12,7 @@ from minifier.data.case.graph import EMPTY_GRAPH
 from minifier.reduction.passes.table import SIMPLIFICATIONS
 from minifier.repro.report.outcome import result_data
 
-OPS = {"bypass", "pairs", "merge"}  # whose rejections only repeat that no op can go
+OPS = {"bypass", "pairs", "merge", "together"}  # whose rejections only repeat that no op can go
 
 
 def needing(*changes, needs=()):

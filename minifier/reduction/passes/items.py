@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from minifier.data.case import Case, Graph, Node
+from dataclasses import replace
+
+from minifier.data.case import Case, Graph, Node, Ref
 from minifier.data.case.graph import refs_in
 from minifier.data.case.ops import with_ops
 from minifier.reduction.passes.edits import Edit, Pass, Row, called, row
@@ -44,4 +46,30 @@ def _items(case: Case) -> list[Row]:
     ]
 
 
-PASSES = (Pass("items", "results of a multi-output op that nothing needs", _items),)
+def _together(case: Case) -> list[Row]:
+    """Return a row after which the graph returns its only multi-output op directly, not item by item.
+
+    Only for failures to compile: a comparison needs the separate values."""
+    if case.backward or not case.failure.fingerprint.stage.compiles:
+        return []
+    return [row("items", _return_op)]
+
+
+def _return_op(case: Case) -> Case:
+    graph = case.graph
+    items = [node for node in graph.ops if _source(node) is not None]
+    sources = {_source(node) for node in items}
+    if len(sources) != 1 or {node.name for node in items} != set(refs_in(graph.output.args)):
+        return case
+    (source,), end = sources, graph.output.name
+    if source is None or not graph.node(source).is_op or any(graph.users[node.name] != (end,) for node in items):
+        return case
+    nodes = [node for node in graph.nodes if node not in items and node.op != "output"]
+    output = replace(graph.output, args=((Ref(source),),))
+    return replace(case, graph=replace(graph, nodes=(*nodes, output)))
+
+
+PASSES = (
+    Pass("items", "results of a multi-output op that nothing needs", _items),
+    Pass("together", "all results of an op given back as they are, instead of each", _together, alone=True),
+)
