@@ -118,7 +118,7 @@ def _in_child(
     from minifier.capturing.aot import ExportedObserver
     from minifier.capturing.backend_reference import note_reads
     from minifier.capturing.observer import Observer, compile_with
-    from minifier.capturing.watched_script import WatchedScript
+    from minifier.capturing.watched_script import WatchedScript, hurry
     from minifier.torch_side.torch_private import aot, dynamo, inductor, modes, registrations
 
     script.under_run = True
@@ -141,7 +141,9 @@ def _in_child(
     inductor.observe_aot_inductor(exported.compiling, exported.loaded)
     aot.note_backward_passes(observer.trains)
     _set_modes(terms)
-    watched = WatchedScript(os.path.abspath(program.file), folder) if terms.watched else None
+    watched = WatchedScript(os.path.abspath(program.file), folder, observer.backends) if terms.watched else None
+    if terms.other_rounding:
+        hurry()
     path_before = {os.path.abspath(folder) for folder in sys.path}
 
     def ended(end: ScriptEnd) -> None:
@@ -174,7 +176,7 @@ def _set_modes(terms: Terms) -> None:
     from torch.compiler import set_stance
 
     from minifier.capturing.uncompiled import exclude
-    from minifier.torch_side.torch_private.modes import round_differently
+    from minifier.torch_side.torch_private.unsettled import round_differently
 
     if terms.in_eager:
         set_stance("force_eager")

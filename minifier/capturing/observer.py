@@ -77,6 +77,7 @@ class Observer:
         self.reserve = Reserve()
         self.count = self.graphs = 0  # all numbered graphs; Dynamo's graphs
         self.calls: dict[int, int] = {}  # how often each of Dynamo's graphs was called, by its place
+        self.backends: list[Any] = []  # the backends' functions
         self.training = Training(lambda number: self.log.write("trained", number=number))
         self.mine = _ThreadState()
         self.open: list[BackendCall] = []
@@ -99,6 +100,7 @@ class Observer:
         original_inputs = list(inputs)  # a backend may replace or remove items of its list
         record = self.record(gm, original_inputs, lambda: (reference(compiler_fn, self.baseline.path), ""))
         record.backend_object = asked_backend(compiler_fn).function
+        self.backends.append(record.backend_object)
         if self._compared_calls is not None or self.terms.silent_fallbacks:
             record.watch = lambda: watch_of(compiler_fn, record.backend)
         compiled = self.around_compile(record, Stage.COMPILE, original_inputs, lambda: self._watched(record, call, gm))

@@ -74,7 +74,7 @@ class Terms:
     comparing: compare calls of each graph with eager.
     in_eager: torch.compile runs everything in eager mode.
     watched: note what the script sees of its variables; seed random numbers, so that two such runs draw the same.
-    other_rounding: run with one thread and without oneDNN, which rounds differently.
+    other_rounding: each op rounds in another way, and clocks run faster: what differs then is noise.
     module_calls: calls of modules from outside of modules are compiled, where another backend than the script's does.
     variables: environment variables that are set before the script runs.
     uncompiled: the class, as `module:qualname`, whose forward is not compiled; "" for none.

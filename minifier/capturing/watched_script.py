@@ -7,28 +7,35 @@ that is not called, a branch that is taken by a stale guard. The script is the o
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import pickle
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from time import perf_counter  # which `hurry` leaves as it is
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
 from minifier.capturing.script import ScriptEnd
-from minifier.torch_side.compare.results import random_state_kept
+from minifier.torch_side.compare.results import random_state_kept, random_states
 from minifier.torch_side.compare.visible import Leaf, leaves_of
 from minifier.torch_side.torch_private.dynamo import observe_compiled_calls
+from minifier.torch_side.torch_private.modes import is_capturing, without_modes
 
 _NOTES = "notes.pickle"
 _SEED = 0
 _ALL_CALLS = 16  # of compiled code that are noted; after these each whose number is a power of two
+_MAX_SECONDS = 20.0  # for all notes
 _MAX_TEXTS = 10_000  # that the script prints
+_CLOCKS = ("time", "perf_counter", "monotonic", "process_time")
+_FASTER = 1000
 RESULT = "result"  # the name of what a call returned, in expressions
 
 
@@ -68,13 +75,15 @@ class Note:
 class Notes:
     """The notes of a run in their order, and the type of the exception that ended it, if any, with its line.
 
-    `draws` has, for each note after a call, the state of torch's random numbers.
+    `draws` has, for each note after a call, a digest of the states of random numbers. `of_backends` are the variables
+    that the backends' own code reads or that hold a backend: compiling changes them.
     """
 
     notes: tuple[Note, ...]
     error: str = ""
     line: int = 0
-    draws: Mapping[int, bytes] = field(default_factory=dict)
+    draws: Mapping[int, str] = field(default_factory=dict)
+    of_backends: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, folder: Path) -> Notes | None:
@@ -88,12 +97,16 @@ class Notes:
 
 
 class WatchedScript:
-    """Notes what the script in `file` sees. `written` writes the notes to `folder` at the script's end."""
+    """Notes what the script in `file` sees. `written` writes the notes to `folder` at the script's end.
 
-    def __init__(self, file: str, folder: Path) -> None:
-        self._file, self._folder = file, folder
+    `backends` grows by each backend that is called.
+    """
+
+    def __init__(self, file: str, folder: Path, backends: Sequence[Any]) -> None:
+        self._file, self._folder, self._backends = file, folder, backends
         self._notes: list[Note] = []
-        self._draws: dict[int, bytes] = {}
+        self._draws: dict[int, str] = {}
+        self._seconds = 0.0
         self._last: dict[CodeType, tuple[FrameType, Place]] = {}  # the last call of each function with a noted call
         self._calls = self._texts = 0
         self._is_inside = False
@@ -105,7 +118,7 @@ class WatchedScript:
         if (numpy := sys.modules.get("numpy")) is not None:
             numpy.random.seed(_SEED)
         observe_compiled_calls(self._around)
-        sys.stdout = _Told(sys.stdout, self._printed)
+        self._told = sys.stdout = _Told(sys.stdout, self._printed)  # kept: a dropped stream is closed
 
     def written(self, end: ScriptEnd) -> None:
         """Note the variables of the script at its end, and write all notes."""
@@ -118,11 +131,21 @@ class WatchedScript:
             self._note(Moment.ENDED, Place(0), vars(main))
         error, line = "", 0
         if end.links:
-            error = str(end.links[-1]["type"]).rpartition(".")[2]
-            frames = [frame for frame in end.links[-1]["frames"] if frame[2] == self._file]
+            error = str(end.links[0]["type"]).rpartition(".")[2]
+            frames = [frame for frame in end.links[0]["frames"] if frame[2] == self._file]
             line = frames[-1][3] if frames else 0
-        notes = Notes(tuple(self._notes), error or ("SystemExit" if end.status else ""), line, self._draws)
+        error = error or ("SystemExit" if end.status else "")
+        held = [name for name, value in vars(main).items() if any(value is each for each in self._backends)]
+        of_backends = frozenset([*held, *(name for each in self._backends for name in self._names_in(each))])
+        notes = Notes(tuple(self._notes), error, line, self._draws, of_backends)
         (self._folder / _NOTES).write_bytes(pickle.dumps(notes))
+
+    def _names_in(self, backend: Any) -> Iterator[str]:
+        """Yield the names that the code of a backend of the script reads, a function or an instance."""
+        function = getattr(backend, "func", backend)  # of a partial
+        code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+        if isinstance(code, CodeType) and code.co_filename == self._file:
+            yield from (*code.co_names, *code.co_freevars)
 
     def _around(self, call: Callable[[], Any]) -> Any:
         """Note the variables around an outermost call of compiled code."""
@@ -136,7 +159,7 @@ class WatchedScript:
             return self._inside(call)
         self._note(Moment.BEFORE, place, frame.f_locals)
         result = self._inside(call)
-        self._draws[len(self._notes)] = torch.get_rng_state().numpy().tobytes()
+        self._draws[len(self._notes)] = _draws()
         self._note(Moment.AFTER, place, {RESULT: result, **_without(frame.f_locals, RESULT)})
         return result
 
@@ -155,18 +178,38 @@ class WatchedScript:
         return frame
 
     def _note(self, moment: Moment, place: Place, variables: Mapping[str, Any]) -> None:
+        began = perf_counter()
+        shown = {name: value for name, value in variables.items() if not name.startswith("__") and name.isidentifier()}
         leaves: dict[str, Leaf] = {}
-        with random_state_kept(), torch.no_grad():
-            for name, value in variables.items():
-                if not name.startswith("__") and name.isidentifier():
-                    leaves |= leaves_of(value, name)
+        if self._seconds < _MAX_SECONDS and not is_capturing():
+            with random_state_kept(), without_modes(), torch.no_grad():
+                leaves = leaves_of(shown)
         self._notes.append(Note(moment, place, leaves))
+        self._seconds += perf_counter() - began
 
     def _printed(self, text: str) -> None:
         frame = None if self._is_inside or not text.strip() else self._frame()
         if frame is not None and self._texts < _MAX_TEXTS:
             self._texts += 1
             self._notes.append(Note(Moment.PRINTED, _place(frame), text=text.strip()))
+
+
+def _draws() -> str:
+    """Return a digest of the states of torch's, Python's and NumPy's random numbers."""
+    digest = hashlib.sha256(repr(random.getstate()).encode())
+    for _, state in sorted(random_states().items()):
+        digest.update(state.cpu().numpy().tobytes())
+    if (numpy := sys.modules.get("numpy")) is not None:
+        digest.update(repr(numpy.random.get_state()).encode())
+    return digest.hexdigest()
+
+
+def hurry() -> None:
+    """Let this process's clocks run faster, so that what a script computes of times differs from another run's."""
+    for name in _CLOCKS:
+        for clock in (name, f"{name}_ns"):
+            real = getattr(time, clock)
+            setattr(time, clock, lambda real=real: real() * _FASTER)
 
 
 def _without(variables: Mapping[str, Any], name: str) -> dict[str, Any]:

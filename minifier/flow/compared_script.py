@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import re
 import tempfile
@@ -28,8 +27,8 @@ from minifier.repro.source.eager_check import CheckedScript, Sight, with_check
 from minifier.torch_side.compare.visible import Leaf, Unlike, differences, is_noise
 
 _MAX_SIGHTS = 4  # for which a check is tried
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)")
-_MIN_RELATIVE_ERROR = 1e-3  # of printed numbers
+_NAMES = re.compile(r"[A-Za-z_]\w*")
+_FUNCTIONS = ("len", "type", "sorted", "torch", "as_tensor")  # in expressions of what a script sees
 _SHARE_OF_ERROR = 0.1  # is the tolerance of the check
 
 
@@ -80,21 +79,34 @@ def _pairs(compiled: Notes, eager: Notes) -> Iterator[tuple[int, Note, Note]]:
 def sights(compiled: Notes, eager: Notes, other: Notes) -> Iterator[Sight]:
     """Yield what a run sees otherwise than the eager run, at most one value of each note, the first notes first.
 
-    `other` is a second eager run, rounded in another way: what differs between both as much is left out.
+    `other` is a second eager run, rounded in another way: what differs between both as much is left out, and so are
+    variables that a backend's own code changes.
     """
-    for number, ours, theirs in _pairs(compiled, eager):
+    pairs = list(_pairs(compiled, eager))
+    for number, ours, theirs in pairs:
         again = other.notes[number] if number < len(other.notes) else None
         if again is None or (again.moment, again.place) != (theirs.moment, theirs.place):
             return
-        unlike = [u for u in differences(ours.leaves, theirs.leaves) if not is_noise(u, theirs.leaves, again.leaves)]
+        unlike = [
+            each
+            for each in differences(ours.leaves, theirs.leaves)
+            if _variable(each.expression) not in compiled.of_backends
+            and not is_noise(each, theirs.leaves, again.leaves)
+        ]
         shown = [each for each in unlike if each.compiled and each.eager] or unlike
-        if _texts_differ(ours.text, theirs.text) and not _texts_differ(theirs.text, again.text):
-            yield Sight(ours.moment, ours.place, "", ours.text, theirs.text)
         if shown:
             yield _sight(ours, min(shown, key=_order), theirs.leaves)
-    if eager.error and not compiled.error and other.error == eager.error:
+    went_alike = len(pairs) == len(eager.notes) - 1 or len(pairs) == len(eager.notes)  # but for the end
+    if eager.error in ("", "SystemExit") or compiled.error or other.error != eager.error or not went_alike:
+        return
+    if not compiled.of_backends:
         place = replace(eager.notes[-1].place, line=eager.line, function=("", 0))
         yield Sight(Moment.ENDED, place, "", "", "", error=eager.error)
+
+
+def _variable(expression: str) -> str:
+    """Return the variable that an expression leads from: `cache` of `len(cache.keys)`."""
+    return next((name for name in _NAMES.findall(expression) if name not in _FUNCTIONS), "")
 
 
 def _order(unlike: Unlike) -> tuple[bool, bool, int]:
@@ -111,16 +123,6 @@ def _sight(note: Note, unlike: Unlike, eager: Mapping[str, Leaf]) -> Sight:
     if is_tensor and tolerance is None:
         tolerance = 0.5  # of integers
     return Sight(note.moment, note.place, unlike.expression, unlike.compiled, unlike.eager, tolerance, is_tensor)
-
-
-def _texts_differ(ours: str, theirs: str) -> bool:
-    """Whether two printed texts differ by more than rounded numbers."""
-    if ours == theirs:
-        return False
-    if _NUMBER.sub("0", ours) != _NUMBER.sub("0", theirs):
-        return True
-    pairs = zip(map(float, _NUMBER.findall(ours)), map(float, _NUMBER.findall(theirs)), strict=True)
-    return any(not math.isclose(a, b, rel_tol=_MIN_RELATIVE_ERROR) for a, b in pairs if a != b)
 
 
 def minify_compared(found: FoundFailures, seen: Sequence[Sight], folder: RunFolder, run: Run) -> Outcome:
@@ -177,10 +179,18 @@ def _checked(found: FoundFailures, seen: Sequence[Sight]) -> Iterator[tuple[Foun
     home = str(Path(program.file).resolve().parent)
     captured = replace(found.captured, path=tuple(dict.fromkeys((home, *found.captured.path))))
     try:
-        for it in (form for sight in seen for form in with_check(program.source(), sight)):
+        for it in (form for sight in seen for form in _forms(program.source(), sight)):
             path = Path(tempfile.mkdtemp(prefix="checked-", dir=found.work)) / os.path.basename(program.file)
             write_atomically(path, it.text)
             checked = Program(str(path), program.arguments, given=program.given, made_of=program.said)
             yield replace(found, program=checked, captured=captured), it
     except cst.ParserSyntaxError as error:
         raise NoRepro(f"the script's source cannot be parsed: {error}") from None
+
+
+def _forms(source: str, sight: Sight) -> list[CheckedScript]:
+    """Return the script with a check of the value; nothing where a statement cannot stand at its place."""
+    try:
+        return list(with_check(source, sight))
+    except (SyntaxError, TypeError, cst.CSTValidationError):
+        return []

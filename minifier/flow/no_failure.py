@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from minifier.capturing.capture import FoundFailures, run_by_itself, run_in_eager
 from minifier.capturing.captured import Captured, is_of_torch
@@ -51,7 +52,12 @@ def minify_other_failure(found: FoundFailures, folder: RunFolder, run: Run) -> O
                 run.ui.say(
                     f"each graph is right, but the script does not see what it sees in eager mode: {compared.sights[0]}"
                 )
-                return minify_compared(found, compared.sights, folder, run)
+                try:
+                    return minify_compared(found, compared.sights, folder, run)
+                except NoRepro as error:
+                    run.ui.say(f"no check shows that: {error}")
+                    said = f"Not confirmed, so that it may be no failure: {compared.sights[0]}."
+                    compared = replace(compared, said=said)
             return _minify_unobserved(found, folder, run, NothingToReduce(f"{nothing}\n{compared.said}".strip()))
         raise nothing
     run.ui.say("no backend call failed, but the script did: running it in eager mode")

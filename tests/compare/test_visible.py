@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import enum
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,7 +21,7 @@ class Box:
 
 
 def seen(value):
-    return leaves_of(value, "it")
+    return leaves_of({"it": value})
 
 
 def changed(eager, compiled):
@@ -47,6 +48,7 @@ VALUES = [
     (torch.ones(3), torch.ones(3, requires_grad=True), ["it.requires_grad", "it.grad is None"]),
     (torch.ones(10_000), torch.ones(10_000).index_fill(0, torch.tensor([7]), 500.0), ["it"]),
     (torch.tensor([float("nan")]), torch.tensor([1.0]), ["it"]),
+    (np.ones(3), np.zeros(3), ["torch.as_tensor(it)"]),
     (torch.ones(2), None, ["type(it).__name__", "it.dtype", "it.shape", "it.requires_grad"]),
     ([1, 2.0, "a"], [1, 2.5, "b"], ["it[1]", "it[2]"]),
     ([1], [1, 2], ["len(it)", "it[1]"]),
@@ -72,11 +74,24 @@ def test_each_difference_has_the_expression_that_leads_to_it(eager, compiled, ex
         (torch.ones(3, dtype=torch.bfloat16), torch.full((3,), 1.02, dtype=torch.bfloat16)),
         (0.1 + 0.2, 0.3),
         (object(), object()),
+        (torch.full((100, 100), float("-inf")).triu(1), torch.full((100, 100), float("-inf")).triu(1)),
+        ({"x": torch.ones(3), "error": 0.0}, {"x": torch.ones(3), "error": 1.2e-7}),  # a difference of two results
         (lambda: 1, lambda: 2),
     ],
 )
 def test_rounding_and_what_has_no_content_is_no_difference(eager, compiled):
     assert changed(eager, compiled) == []
+
+
+class Awkward(collections.UserDict):
+    def __len__(self):
+        raise RuntimeError("not now")
+
+
+@pytest.mark.parametrize("value", [Awkward(), torch.nn.LazyLinear(2), torch.ones(2).to_sparse()])
+def test_a_value_that_cannot_be_looked_at_does_no_harm(value):
+    leaves = leaves_of({"it": value, "other": 1})
+    assert leaves["other"].text == "1"
 
 
 def test_an_object_that_holds_itself_has_an_end():

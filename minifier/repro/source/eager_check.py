@@ -28,7 +28,7 @@ from typing import Any
 
 import libcst as cst
 from libcst import matchers as m
-from libcst.metadata import MetadataWrapper, PositionProvider
+from libcst.metadata import CodePosition, MetadataWrapper, PositionProvider
 
 from minifier.capturing.slicing.module_statements import root
 from minifier.capturing.watched_script import RESULT, Moment, Place
@@ -64,8 +64,6 @@ class Sight:
         line = f" at line {self.place.line}" if self.place.line else " at its end"
         if self.error:
             return f"in eager mode it raises {self.error}{line}, under torch.compile it does not"
-        if self.moment is Moment.PRINTED:
-            return f"the text printed{line} is {self.compiled!r}, in eager mode {self.eager!r}"
         value = f"the result of the call{line}" if self.expression == RESULT else f"`{self.expression}`{line}"
         return f"{value} is {self.compiled or 'not there'}, in eager mode {self.eager or 'not there'}"
 
@@ -123,9 +121,6 @@ def _observed(wrapper: MetadataWrapper, sight: Sight, seen: str, names: set[str]
     line = lines.at(sight.place.line)
     if line is None:
         return None
-    if sight.moment is Moment.PRINTED:
-        text = _printed(wrapper.module, line)
-        return _replaced(wrapper.module, line, [_statement(f"{seen}.append({text})"), line]) if text else None
     is_compound = isinstance(line, cst.BaseCompoundStatement)
     roots: dict[str, str] = {}
     before: list[cst.BaseStatement] = []
@@ -153,15 +148,6 @@ def _observed(wrapper: MetadataWrapper, sight: Sight, seen: str, names: set[str]
 _LATER = m.Lambda() | m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp() | m.BooleanOperation() | m.IfExp()
 
 
-def _printed(module: cst.Module, line: cst.BaseStatement) -> str:
-    """Return an expression for the text that a line prints; "" if it does not print it in a plain call."""
-    prints = m.findall(line, m.Call(func=m.Name("print"), args=[m.ZeroOrMore(m.Arg(star="", keyword=None))]))
-    if len(prints) != 1 or isinstance(line, cst.BaseCompoundStatement):
-        return ""
-    values = [module.code_for_node(arg.value) for arg in cst.ensure_type(prints[0], cst.Call).args]
-    return f"str({values[0]})" if len(values) == 1 else f"' '.join(map(str, [{', '.join(values)}]))"
-
-
 def _target(line: cst.BaseStatement, call: cst.Call) -> str:
     """Return the name to which a line assigns the call's result, and nothing else; else ""."""
     match line:
@@ -182,7 +168,11 @@ class _Lines:
 
     def __init__(self, wrapper: MetadataWrapper) -> None:
         self._positions = wrapper.resolve(PositionProvider)
-        self._module = wrapper.module
+        self._module, self._texts = wrapper.module, wrapper.module.code.splitlines()
+
+    def _byte(self, position: CodePosition) -> int:
+        """Return the column as Python counts it, in bytes of UTF-8."""
+        return len(self._texts[position.line - 1][: position.column].encode())
 
     def at(self, number: int) -> cst.BaseStatement | None:
         """Return the innermost line, or compound statement, at a line number."""
@@ -213,8 +203,8 @@ class _Lines:
         if place.columns is None:
             return calls[0] if len(calls) == 1 else None
         for call in calls:
-            where = self._positions[call]
-            if (where.start.line, where.start.column, where.end.line, where.end.column) == place.columns:
+            begin, end = self._positions[call].start, self._positions[call].end
+            if (begin.line, self._byte(begin), end.line, self._byte(end)) == place.columns:
                 return call
         return None
 

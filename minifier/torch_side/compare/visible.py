@@ -6,7 +6,9 @@ script are compared leaf by leaf.
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import itertools
 import math
 import re
 from collections import deque
@@ -33,7 +35,7 @@ class Leaf:
     """A fact about a value that a script can see.
 
     Either `text`, an exact fact, or numbers: a sample of a tensor's elements (as float64 or complex128) and the sums
-    of all.
+    of all finite ones.
     """
 
     expression: str
@@ -48,13 +50,19 @@ class Leaf:
         return self.numbers is None or self.eps == 0
 
 
-def leaves_of(value: Any, name: str) -> dict[str, Leaf]:
-    """Return the leaves of a variable by their expressions; at most `_MAX_LEAVES`."""
+def leaves_of(variables: Mapping[str, Any]) -> dict[str, Leaf]:
+    """Return the leaves of variables by their expressions, for each at most `_MAX_LEAVES`.
+
+    An object that several variables hold has leaves once. A variable that cannot be looked at has none.
+    """
     found: dict[str, Leaf] = {}
-    for leaf in _walk(value, name, {}, 0):
-        found.setdefault(leaf.expression, leaf)
-        if len(found) >= _MAX_LEAVES:
-            break
+    seen: dict[int, Any] = {}
+    for name, value in variables.items():
+        leaves: dict[str, Leaf] = {}
+        with contextlib.suppress(Exception):  # the script's own code may raise in it, or an op of a strange tensor
+            for leaf in itertools.islice(_walk(value, name, seen, 0), _MAX_LEAVES):
+                leaves.setdefault(leaf.expression, leaf)
+            found |= leaves
     return found
 
 
@@ -62,7 +70,8 @@ def _walk(value: Any, expression: str, seen: dict[int, Any], depth: int) -> Iter
     if isinstance(value, torch.Tensor):
         yield from _of_tensor(value, expression, seen)
     elif isinstance(value, float):
-        yield Leaf(expression, numbers=torch.tensor([value], dtype=torch.float64), eps=torch.finfo(torch.float64).eps)
+        number = torch.tensor([value], dtype=torch.float64, device="cpu")
+        yield Leaf(expression, numbers=number, eps=torch.finfo(torch.float64).eps)
     elif isinstance(value, _PLAIN):
         text = repr(value)
         if len(text) <= _MAX_TEXT_CHARACTERS and not _ADDRESS.search(text):
@@ -83,12 +92,15 @@ def _of_tensor(tensor: torch.Tensor, expression: str, seen: dict[int, Any]) -> I
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
         return
     with torch.no_grad():
-        flat = tensor.detach().resolve_conj().resolve_neg().cpu().reshape(-1)
+        flat = tensor.detach().resolve_conj().resolve_neg().reshape(-1)
         exact = torch.complex128 if flat.is_complex() else torch.float64
         step = max(1, -(-flat.numel() // _MAX_SAMPLE))
-        sample = flat[::step].to(exact).clone()
-        real = (torch.view_as_real(flat) if flat.is_complex() else flat).double()
-        sums = (float(real.sum()), float(real.abs().sum())) if step > 1 else ()
+        sample = flat[::step].cpu().to(exact).clone()
+        sums: tuple[float, ...] = ()
+        if step > 1:
+            real = torch.view_as_real(flat) if flat.is_complex() else flat
+            finite = real.nan_to_num(0.0, 0.0, 0.0) if real.is_floating_point() else real
+            sums = (float(finite.sum(dtype=torch.float64)), float(finite.abs().sum(dtype=torch.float64)))
     is_rounded = flat.is_floating_point() or flat.is_complex()
     yield Leaf(expression, numbers=sample, sums=sums, eps=torch.finfo(flat.dtype).eps if is_rounded else 0.0)
     yield Leaf(f"{expression}.requires_grad", str(tensor.requires_grad))
@@ -117,9 +129,7 @@ def _of_object(value: Any, expression: str, seen: dict[int, Any], depth: int) ->
         yield Leaf(f"len({expression})", str(len(value)))
         items = ((f"[{place}]", value[place]) for place in range(min(len(value), _MAX_ITEMS)))
     elif type(value).__module__ == "numpy" and hasattr(value, "dtype") and value.dtype.kind in "biuf":
-        numbers = torch.as_tensor(value.astype("float64")).reshape(-1)[:_MAX_SAMPLE]
-        is_rounded = value.dtype.kind == "f"
-        yield Leaf(expression, numbers=numbers, eps=float(2.0 ** (-10 if value.itemsize == 2 else -23)) * is_rounded)
+        yield from _of_tensor(torch.as_tensor(value.copy(), device="cpu"), f"torch.as_tensor({expression})", seen)
         return
     elif type(value).__module__.partition(".")[0] in ("builtins", "torch", "numpy"):
         return
@@ -149,8 +159,10 @@ def _of_module(module: torch.nn.Module) -> Iterator[tuple[str, Any]]:
             yield f"[{name}]" if is_numbered and name.isdecimal() else f".{name}", child
 
 
-_MIN_RELATIVE_ERROR = 1e-3  # in float32; a rounding error that has grown stays below, but for chaos
-_MIN_EPS = 2.0**-23
+_MIN_RELATIVE_ERROR = 1e-3  # of a tensor's largest number; a rounding error that has grown stays below, but for chaos
+_MIN_EPSILONS = 8.0  # of a dtype with few digits
+_MIN_SHARE_OF_LARGEST = 1e-5, 1e-4  # of the largest number that the script sees, for tensors and for numbers: the
+# difference of two results, or a gradient that ought to be zero, is nothing but rounding
 _FACTOR_OF_NOISE = 50.0  # a difference is larger than what another order of rounding changes
 
 
@@ -171,13 +183,24 @@ class Unlike:
 
 def differences(compiled: Mapping[str, Leaf], eager: Mapping[str, Leaf]) -> list[Unlike]:
     """Return how a variable of a compiled run differs from the eager run's, by more than rounding."""
-    found = [_difference(compiled[expression], eager[expression]) for expression in eager if expression in compiled]
+    rounded = [leaf for leaf in eager.values() if not leaf.is_exact]
+    largest = max((_scale(leaf) for leaf in rounded), default=0.0)
+    coarseness = max((leaf.eps for leaf in rounded), default=0.0) * _MIN_EPSILONS / _MIN_RELATIVE_ERROR
+    floor = largest * max(1.0, coarseness)
+    found = [_difference(compiled[name], eager[name], floor) for name in eager if name in compiled]
     found += [Unlike(expression, "", _said(eager[expression])) for expression in eager if expression not in compiled]
     found += [Unlike(expression, _said(compiled[expression]), "") for expression in compiled if expression not in eager]
     return [each for each in found if each is not None]
 
 
-def _difference(compiled: Leaf, eager: Leaf) -> Unlike | None:
+def _scale(leaf: Leaf) -> float:
+    """Return the largest finite number of a leaf."""
+    numbers = leaf.numbers
+    return float(numbers.abs().nan_to_num(0.0, 0.0, 0.0).max()) if numbers is not None and numbers.numel() else 0.0
+
+
+def _difference(compiled: Leaf, eager: Leaf, floor: float = 0.0) -> Unlike | None:
+    """Return how two leaves differ by more than rounding; `floor` is the largest number that the script sees."""
     ours, theirs = compiled.numbers, eager.numbers
     if (ours is None) != (theirs is None):
         return Unlike(f"type({eager.expression}).__name__", _said(compiled), _said(eager))
@@ -187,14 +210,15 @@ def _difference(compiled: Leaf, eager: Leaf) -> Unlike | None:
     if ours.shape != theirs.shape:
         return None  # the shape is a leaf of its own
     error = _error(ours, theirs)
-    scale = float(theirs.abs().nan_to_num(0.0, 0.0, 0.0).max()) if theirs.numel() else 0.0
-    relative = _MIN_RELATIVE_ERROR * max(1.0, eager.eps / _MIN_EPS) ** 0.5 if eager.eps else 0.0
-    limit = relative * scale
-    if error <= limit:
-        if all(abs(a - b) <= max(limit, relative * abs(b)) for a, b in zip(compiled.sums, eager.sums, strict=True)):
-            return None
-        error = max(abs(a - b) for a, b in zip(compiled.sums, eager.sums, strict=True))
-    return Unlike(eager.expression, _said(compiled), _said(eager), error)
+    relative, limit = 0.0, 0.0
+    if not eager.is_exact:
+        of_tensor, of_number = _MIN_SHARE_OF_LARGEST
+        relative = max(_MIN_RELATIVE_ERROR, _MIN_EPSILONS * eager.eps)
+        limit = max(relative * _scale(eager), floor * (of_tensor if eager.sums or ours.numel() > 1 else of_number))
+    sums = [abs(a - b) for a, b in zip(compiled.sums, eager.sums, strict=True)]
+    if error <= limit and all(each <= max(limit, relative * eager.sums[-1]) for each in sums):
+        return None
+    return Unlike(eager.expression, _said(compiled), _said(eager), max(error, *sums) if error <= limit else error)
 
 
 def _error(ours: torch.Tensor, theirs: torch.Tensor) -> float:

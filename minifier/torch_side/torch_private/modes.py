@@ -26,12 +26,6 @@ from torch.utils._device import DeviceContext
 from minifier.torch_side.torch_private import declared
 
 
-def round_differently() -> None:
-    """Let ops of this process add in another order, so that their results are rounded differently."""
-    torch.set_num_threads(1)
-    torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
-
-
 def _modules() -> list[tuple[str, ConfigModule]]:
     """Return each loaded configuration module once, with an importable name: its own, if it has that."""
     loaded = [(name, module) for name, module in sys.modules.items() if isinstance(module, ConfigModule)]
