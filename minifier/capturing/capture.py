@@ -118,7 +118,7 @@ def _in_child(
     from minifier.capturing.aot import ExportedObserver
     from minifier.capturing.backend_reference import note_reads
     from minifier.capturing.observer import Observer, compile_with
-    from minifier.capturing.watched_script import WatchedScript, hurry
+    from minifier.capturing.watched_script import WatchedScript
     from minifier.torch_side.torch_private import aot, dynamo, inductor, modes, registrations
 
     script.under_run = True
@@ -142,8 +142,6 @@ def _in_child(
     aot.note_backward_passes(observer.trains)
     _set_modes(terms)
     watched = WatchedScript(os.path.abspath(program.file), folder, observer.backends) if terms.watched else None
-    if terms.other_rounding:
-        hurry()
     path_before = {os.path.abspath(folder) for folder in sys.path}
 
     def ended(end: ScriptEnd) -> None:
@@ -176,6 +174,7 @@ def _set_modes(terms: Terms) -> None:
     from torch.compiler import set_stance
 
     from minifier.capturing.uncompiled import exclude
+    from minifier.capturing.watched_script import hurry
     from minifier.torch_side.torch_private.unsettled import round_differently
 
     if terms.in_eager:
@@ -184,6 +183,7 @@ def _set_modes(terms: Terms) -> None:
         exclude(terms.uncompiled)
     if terms.other_rounding:
         round_differently()
+        hurry()
 
 
 class GraphProgress:

@@ -6,9 +6,8 @@ that is not called, a branch that is taken by a stale guard. The script is the o
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
+import itertools
 import pickle
 import random
 import sys
@@ -33,7 +32,6 @@ _NOTES = "notes.pickle"
 _SEED = 0
 _ALL_CALLS = 16  # of compiled code that are noted; after these each whose number is a power of two
 _MAX_SECONDS = 20.0  # for all notes
-_MAX_TEXTS = 10_000  # that the script prints
 _CLOCKS = ("time", "perf_counter", "monotonic", "process_time")
 _FASTER = 1000
 RESULT = "result"  # the name of what a call returned, in expressions
@@ -44,7 +42,6 @@ class Moment(Enum):
 
     BEFORE = "before a call of compiled code"
     AFTER = "after a call of compiled code"
-    PRINTED = "printed"
     RETURNED = "at the end of a function"
     ENDED = "at the end of the script"
 
@@ -63,12 +60,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What the script saw at a moment: leaves by expression, or the text that it printed."""
+    """What the script saw at a moment: leaves by expression."""
 
     moment: Moment
     place: Place
     leaves: Mapping[str, Leaf] = field(default_factory=dict)
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +104,7 @@ class WatchedScript:
         self._draws: dict[int, str] = {}
         self._seconds = 0.0
         self._last: dict[CodeType, tuple[FrameType, Place]] = {}  # the last call of each function with a noted call
-        self._calls = self._texts = 0
+        self._calls = 0
         self._is_inside = False
 
     def start(self) -> None:
@@ -118,7 +114,6 @@ class WatchedScript:
         if (numpy := sys.modules.get("numpy")) is not None:
             numpy.random.seed(_SEED)
         observe_compiled_calls(self._around)
-        self._told = sys.stdout = _Told(sys.stdout, self._printed)  # kept: a dropped stream is closed
 
     def written(self, end: ScriptEnd) -> None:
         """Note the variables of the script at its end, and write all notes."""
@@ -160,7 +155,7 @@ class WatchedScript:
         self._note(Moment.BEFORE, place, frame.f_locals)
         result = self._inside(call)
         self._draws[len(self._notes)] = _draws()
-        self._note(Moment.AFTER, place, {RESULT: result, **_without(frame.f_locals, RESULT)})
+        self._note(Moment.AFTER, place, {RESULT: None} | frame.f_locals | {RESULT: result})
         return result
 
     def _inside(self, call: Callable[[], Any]) -> Any:
@@ -187,12 +182,6 @@ class WatchedScript:
         self._notes.append(Note(moment, place, leaves))
         self._seconds += perf_counter() - began
 
-    def _printed(self, text: str) -> None:
-        frame = None if self._is_inside or not text.strip() else self._frame()
-        if frame is not None and self._texts < _MAX_TEXTS:
-            self._texts += 1
-            self._notes.append(Note(Moment.PRINTED, _place(frame), text=text.strip()))
-
 
 def _draws() -> str:
     """Return a digest of the states of torch's, Python's and NumPy's random numbers."""
@@ -212,46 +201,12 @@ def hurry() -> None:
             setattr(time, clock, lambda real=real: real() * _FASTER)
 
 
-def _without(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {each: value for each, value in variables.items() if each != name}
-
-
 def _place(frame: FrameType) -> Place:
     code, columns = frame.f_code, None
     if sys.version_info >= (3, 11):
-        position = next(_positions(code, frame.f_lasti // 2), None)
+        position = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), None)  # type: ignore[attr-defined]
         if position is not None and None not in position:
             line, last, column, end = position
             columns = (line, column, last, end)
     name = "" if code.co_name == "<module>" else code.co_name
     return Place(frame.f_lineno, columns, (name, code.co_firstlineno if name else 0))
-
-
-def _positions(code: CodeType, instruction: int) -> Iterator[tuple[Any, ...]]:
-    """Yield the source range of an instruction: first and last line, first column and the column after the last."""
-    for number, position in enumerate(code.co_positions()):  # type: ignore[attr-defined]
-        if number == instruction:
-            yield position
-
-
-class _Told(io.TextIOBase):
-    """A stream that tells what is written to it, and is otherwise the stream below."""
-
-    def __init__(self, stream: Any, tell: Callable[[str], None]) -> None:
-        self._stream, self._tell = stream, tell
-
-    def write(self, text: str) -> int:
-        """Write the text to the stream, and tell it."""
-        self._tell(text)
-        with contextlib.suppress(ValueError):  # the script has closed it
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Flush the stream."""
-        self._stream.flush()
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("_stream", "_tell", "write", "flush", "__class__"):
-            return super().__getattribute__(name)
-        return getattr(super().__getattribute__("_stream"), name)

@@ -1,4 +1,7 @@
-"""Compare what a script sees with what it sees in eager mode, where each graph agrees with eager's."""
+"""Compare the variables of a compiled run of a script with those of a run in eager mode.
+
+This finds wrong values that no graph shows. A script with such a value is reduced with a check of it.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,10 @@ def compare_script(found: FoundFailures, ui: Ui) -> ComparedScript:
 
 
 def _pairs(compiled: Notes, eager: Notes) -> Iterator[tuple[int, Note, Note]]:
-    """Yield the notes of both runs, as far as the runs go the same way and draw the same random numbers."""
+    """Yield the number of each note, with both runs' notes.
+
+    End where one run is at another place than the other, or has drawn other random numbers.
+    """
     for number, (ours, theirs) in enumerate(zip(compiled.notes, eager.notes, strict=False)):
         if (ours.moment, ours.place) != (theirs.moment, theirs.place):
             return
@@ -96,7 +102,7 @@ def sights(compiled: Notes, eager: Notes, other: Notes) -> Iterator[Sight]:
         shown = [each for each in unlike if each.compiled and each.eager] or unlike
         if shown:
             yield _sight(ours, min(shown, key=_order), theirs.leaves)
-    went_alike = len(pairs) == len(eager.notes) - 1 or len(pairs) == len(eager.notes)  # but for the end
+    went_alike = len(pairs) >= len(eager.notes) - 1  # but for the end
     if eager.error in ("", "SystemExit") or compiled.error or other.error != eager.error or not went_alike:
         return
     if not compiled.of_backends:
@@ -189,8 +195,8 @@ def _checked(found: FoundFailures, seen: Sequence[Sight]) -> Iterator[tuple[Foun
 
 
 def _forms(source: str, sight: Sight) -> list[CheckedScript]:
-    """Return the script with a check of the value; nothing where a statement cannot stand at its place."""
+    """Return the script with a check of the value; nothing if its names cannot be those of a function."""
     try:
         return list(with_check(source, sight))
-    except (SyntaxError, TypeError, cst.CSTValidationError):
+    except SyntaxError:
         return []

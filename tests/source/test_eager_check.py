@@ -131,6 +131,19 @@ def test_an_exception_that_only_eager_mode_raises_is_checked():
     assert ended(in_eager(form.text)) == "passes"
 
 
+def test_a_variable_of_the_script_named_result_is_no_result_of_the_call():
+    source = ASSIGNED.replace("y", "result")
+    for form in forms(source, "print(result)", Moment.BEFORE, "result", 0.01):
+        assert "seen.append(result.detach().clone())" in form.text
+        assert ended(form.text) == "AssertionError"
+    assert forms(source, "print(result)", Moment.BEFORE, "result", 0.01)
+
+
+def test_no_check_stands_ahead_of_an_elif():
+    source = HEAD + "x = torch.rand(SIZE)\nif SIZE > 9:\n    x\nelif fast(x).sum() > 9:\n    x\n"
+    assert forms(source, "elif", AFTER, RESULT, 0.01) == []
+
+
 def test_names_of_the_script_stay():
     source = ASSIGNED.replace("y", "seen").replace("SIZE", "run")
     for form in forms(source, "seen = fast", AFTER, RESULT, 0.01):

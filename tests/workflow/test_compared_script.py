@@ -13,15 +13,15 @@ def after(value, name="x"):
     return Note(Moment.AFTER, LINE, leaves_of({name: value}))
 
 
-def printed(text, line=7):
-    return Note(Moment.PRINTED, Place(line), text=text)
+def elsewhere(line):
+    return Note(Moment.BEFORE, Place(line))
 
 
 def found(compiled, eager, other=None):
-    """The values that differ, as (expression or printed text, in eager mode)."""
+    """The values that differ, as (expression, in eager mode)."""
     other = other or eager
     runs = [run if isinstance(run, Notes) else Notes(tuple(run)) for run in (compiled, eager, other)]
-    return [(sight.expression or sight.compiled, sight.eager or sight.error) for sight in sights(*runs)]
+    return [(sight.expression, sight.eager or sight.error) for sight in sights(*runs)]
 
 
 def test_the_first_difference_of_each_note_is_found_a_result_ahead_of_a_variable():
@@ -43,7 +43,7 @@ def test_a_variable_that_a_backend_of_the_script_changes_does_not_count():
 
 
 def test_nothing_counts_after_the_runs_part():
-    assert found([printed("a", 3), after(1)], [printed("a", 4), after(2)]) == []
+    assert found([elsewhere(3), after(1)], [elsewhere(4), after(2)]) == []
     notes = [(after(torch.zeros(2)), after(value)) for value in (1, 2)]
     drawn = [Notes(run, draws={1: state}) for run, state in zip(notes, ("one", "two"), strict=True)]
     assert found(*drawn) == []

@@ -150,17 +150,17 @@ class SameSeeds(Condition):
     """Random numbers that the script seeds stay seeded: its check may fail for some numbers only."""
 
     def __init__(self, first: SourceRun) -> None:
-        self._seeded = _seeded(first.source)
+        self._seeded = generators_seeded(first.source)
 
     def holds(self, run: SourceRun) -> bool:
         """Return whether the run drew no numbers from a generator that lost its seed."""
-        return self._seeded.isdisjoint(run.end.told.get(DRAWN, {}).keys() - _seeded(run.source))
+        return self._seeded.isdisjoint(run.end.told.get(DRAWN, {}).keys() - generators_seeded(run.source))
 
 
 _GENERATORS = {"random": {"random"}, "numpy": {"numpy"}, "np": {"numpy"}, "torch": {"torch"}}
 
 
-def _seeded(source: str) -> set[str]:
+def generators_seeded(source: str) -> set[str]:
     """Return the generators that the script seeds, by functions like `torch.manual_seed` or `transformers.set_seed`."""
     functions = (ast.unparse(node.func) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
     every = set().union(*_GENERATORS.values())

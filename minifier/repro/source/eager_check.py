@@ -32,9 +32,11 @@ from libcst.metadata import CodePosition, MetadataWrapper, PositionProvider
 
 from minifier.capturing.slicing.module_statements import root
 from minifier.capturing.watched_script import RESULT, Moment, Place
+from minifier.repro.source.conditions import generators_seeded
+from minifier.repro.source.script import changed
 from minifier.repro.source.statement_tree import texts_of
 
-_INDENT = "    "
+_RESULT = re.compile(rf"(?<![\w.]){RESULT}\b")
 _SEEDS = {"torch": "manual_seed(0)", "random": "seed(0)", "numpy": "random.seed(0)"}
 _DEFINITION = m.FunctionDef() | m.ClassDef()
 _IMPORT = m.SimpleStatementLine(body=[m.OneOf(m.Import(), m.ImportFrom()), m.ZeroOrMore()])
@@ -60,17 +62,22 @@ class Sight:
     is_tensor: bool = False
     error: str = ""
 
+    @property
+    def is_result(self) -> bool:
+        """Whether the expression leads from what the call returned; at other moments `result` is the script's own."""
+        return self.moment is Moment.AFTER and _RESULT.search(self.expression) is not None
+
     def __str__(self) -> str:
         line = f" at line {self.place.line}" if self.place.line else " at its end"
         if self.error:
             return f"in eager mode it raises {self.error}{line}, under torch.compile it does not"
-        value = f"the result of the call{line}" if self.expression == RESULT else f"`{self.expression}`{line}"
-        return f"{value} is {self.compiled or 'not there'}, in eager mode {self.eager or 'not there'}"
+        what = "the result of the call" if self.is_result and self.expression == RESULT else f"`{self.expression}`"
+        return f"{what}{line} is {self.compiled or 'not there'}, in eager mode {self.eager or 'not there'}"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedScript:
-    """A script with such a check: its text, what differs, and the texts of the check's statements."""
+    """A script with a check against eager mode. `check` are the texts of the statements that were added for it."""
 
     text: str
     sight: Sight
@@ -87,19 +94,19 @@ def with_check(source: str, sight: Sight) -> Iterator[CheckedScript]:
     module = wrapper.module if sight.error else _observed(wrapper, sight, _new("seen", names), names)
     if module is None:
         return
+    seen = _new("seen", names)
     for body in dict.fromkeys((_split(module, once=True), _split(module, once=False))):
         text, first_line = _written(module, body, sight, names)
         lines = text.splitlines()
         of_check = (
             each
             for where, each in texts_of(text)
-            if _is_of_seen(each, names) or (where.start >= first_line and not lines[where.start - 1].startswith(" "))
+            if _is_of_seen(each, seen) or (where.start >= first_line and not lines[where.start - 1].startswith(" "))
         )
         yield CheckedScript(text, sight, tuple(dict.fromkeys(of_check)))
 
 
-def _is_of_seen(text: str, names: set[str]) -> bool:
-    seen = _new("seen", names)
+def _is_of_seen(text: str, seen: str) -> bool:
     return text == f"{seen} = []" or (text.startswith(f"{seen}.append(") and "\n" not in text)
 
 
@@ -109,40 +116,44 @@ def _new(name: str, names: set[str]) -> str:
 
 
 def _observed(wrapper: MetadataWrapper, sight: Sight, seen: str, names: set[str]) -> cst.Module | None:
-    """Return the module with a statement that appends the value to the list `seen`; None if it finds no place."""
-    lines = _Lines(wrapper)
+    """Return the module with a statement that appends the value to the list `seen`.
+
+    None if it finds no place, or none where a statement can stand.
+    """
+    lines, module = _Lines(wrapper), wrapper.module
     if sight.moment is Moment.ENDED:
-        return _with_body(wrapper.module, [*wrapper.module.body, _statement(_append(sight, seen, {}))])
+        return module.with_changes(body=[*module.body, _statement(_append(sight, seen))])
     if sight.moment is Moment.RETURNED:
         function = lines.function(sight.place)
         if function is None:
             return None
-        return _replaced(wrapper.module, function, [_at_end(function, _statement(_append(sight, seen, {})))])
+        return _changed(module, function, _at_end(function, _statement(_append(sight, seen))))
     line = lines.at(sight.place.line)
     if line is None:
         return None
     is_compound = isinstance(line, cst.BaseCompoundStatement)
-    roots: dict[str, str] = {}
-    before: list[cst.BaseStatement] = []
-    new: cst.BaseStatement = line
-    if re.match(rf"{RESULT}\b", sight.expression):
+    name = RESULT
+    if sight.is_result:
         call = lines.call(line, sight.place)
         if call is None or m.findall(line, _LATER) or isinstance(line, cst.While):
             return None
-        target = _target(line, call)
-        name = target or _new(RESULT, names)
-        roots = {RESULT: name}
-        if not target:
-            before = [_statement(f"{name} = {wrapper.module.code_for_node(call)}")]
-            replaced = line.deep_replace(call, cst.Name(name))
-            assert isinstance(replaced, cst.BaseStatement)
-            new = replaced
-    append = _statement(_append(sight, seen, roots))
-    if roots and before:
-        return _replaced(wrapper.module, line, [*before, append, new])
+        name = _target(line, call)
+        if not name:
+            name = _new(RESULT, names)
+            result = _statement(f"{name} = {module.code_for_node(call)}")
+            rest = changed(line, {call: [cst.Name(name)]})
+            return (
+                None if rest is None else _changed(module, line, result, _statement(_append(sight, seen, name)), rest)
+            )
+    append = _statement(_append(sight, seen, name))
     if sight.moment is Moment.AFTER and not (is_compound or m.findall(line, m.Return() | m.Raise())):
-        return _replaced(wrapper.module, line, [line, append])
-    return _replaced(wrapper.module, line, [append, line])
+        return _changed(module, line, line, append)
+    return _changed(module, line, append, line)
+
+
+def _changed(module: cst.Module, old: cst.CSTNode, *new: cst.CSTNode) -> cst.Module | None:
+    result = changed(module, {old: new})
+    return result if isinstance(result, cst.Module) else None
 
 
 _LATER = m.Lambda() | m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp() | m.BooleanOperation() | m.IfExp()
@@ -158,8 +169,11 @@ def _target(line: cst.BaseStatement, call: cst.Call) -> str:
     return ""
 
 
-def _append(sight: Sight, seen: str, roots: dict[str, str]) -> str:
-    expression = re.sub(r"\w+", lambda found: roots.get(found[0], found[0]), sight.expression, count=1)
+def _append(sight: Sight, seen: str, result: str = RESULT) -> str:
+    """Return the statement that notes the value; `result` is the variable that has what the call returned."""
+    expression = sight.expression
+    if sight.is_result:
+        expression = _RESULT.sub(result, expression, count=1)
     return f"{seen}.append({expression}{'.detach().clone()' if sight.is_tensor else ''})"
 
 
@@ -226,33 +240,12 @@ def _statement(text: str) -> cst.BaseStatement:
     return parsed
 
 
-def _replaced(module: cst.Module, old: cst.CSTNode, new: Sequence[cst.CSTNode]) -> cst.Module:
-    changed = module.visit(_Replacing(old, new))
-    assert isinstance(changed, cst.Module)
-    return changed
-
-
-class _Replacing(cst.CSTTransformer):
-    def __init__(self, old: cst.CSTNode, new: Sequence[cst.CSTNode]) -> None:
-        self._old, self._new = old, new
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        return node is not self._old
-
-    def on_leave(self, original_node: cst.CSTNode, updated_node: Any) -> Any:
-        return cst.FlattenSentinel(self._new) if original_node is self._old else updated_node
-
-
 def _at_end(function: cst.FunctionDef, statement: cst.BaseStatement) -> cst.FunctionDef:
     """Return the function with a statement at its end, ahead of a last `return`."""
     body = [*function.body.body]
     is_return = bool(body) and m.matches(body[-1], m.SimpleStatementLine(body=[m.ZeroOrMore(), m.Return()]))
     body.insert(len(body) - is_return, statement)
     return function.with_changes(body=function.body.with_changes(body=body))
-
-
-def _with_body(module: cst.Module, body: Sequence[cst.BaseStatement]) -> cst.Module:
-    return module.with_changes(body=body)
 
 
 _Statements = tuple[cst.CSTNode, ...]
@@ -330,7 +323,8 @@ def _written(
     plain = [_without_blanks(node.visit(_WithoutAnnotations())) for node in twice]
     bound = _bound(module, twice)
     imported = _imported(first)
-    seeds = [] if _seeds(module) else [f"{imported[name]}.{call}" for name, call in _SEEDS.items() if name in imported]
+    has_seed = bool(generators_seeded(module.code))
+    seeds = [] if has_seed else [f"{imported[name]}.{call}" for name, call in _SEEDS.items() if name in imported]
     head = [f"global {', '.join(bound)}"] if bound else []
     block = cst.IndentedBlock([*map(_statement, [*head, *seeds]), *plain])
     function = cst.FunctionDef(cst.Name(run), cst.Parameters(), block).with_changes(leading_lines=[cst.EmptyLine()] * 2)
@@ -383,10 +377,3 @@ def _imported(statements: Sequence[cst.CSTNode]) -> dict[str, str]:
             name = alias.evaluated_name
             found.setdefault(name.partition(".")[0] if alias.asname is None else name, alias.evaluated_alias or name)
     return {name: bound.partition(".")[0] for name, bound in found.items()}
-
-
-def _seeds(module: cst.Module) -> bool:
-    """Whether the script seeds a generator of random numbers."""
-    return any(
-        "seed" in module.code_for_node(call.func) for call in m.findall(module, m.Call()) if isinstance(call, cst.Call)
-    )
