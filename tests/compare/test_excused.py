@@ -80,6 +80,16 @@ def test_what_torch_leaves_open_comes_out_otherwise_when_eager_runs_again():
     assert ((noisy / 0.3 - 1).abs() / torch.finfo(torch.float32).eps).round().unique().tolist() == [1]
 
 
+def test_the_gradient_of_a_bias_moves_by_what_is_summed_up():
+    layer = torch.nn.Conv2d(1, 1, 1)
+    above = torch.tensor([1000.1, -1000.1]).repeat(512).reshape(1, 1, 32, 32)
+    above[..., 0, 0] += 0.3  # the sum
+    with unsettled():
+        layer(torch.rand(1, 1, 32, 32)).backward(above)
+    eps = torch.finfo(torch.float32).eps
+    assert 0.05 < abs(float(layer.bias.grad) - 0.3) / (eps * float(above.abs().sum())) < 0.3
+
+
 # Ops that compute something else under a dispatch mode, whose noise must excuse nothing.
 
 A = torch.randn(3, 4, 4, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))

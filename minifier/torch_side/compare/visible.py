@@ -163,7 +163,7 @@ _MIN_RELATIVE_ERROR = 1e-3  # of a tensor's largest number; a rounding error tha
 _MIN_EPSILONS = 8.0  # of a dtype with few digits
 _MIN_SHARE_OF_LARGEST = 1e-5, 1e-4  # of the largest number that the script sees, for tensors and for numbers: the
 # difference of two results, or a gradient that ought to be zero, is nothing but rounding
-_FACTOR_OF_NOISE = 50.0  # a difference is larger than what another order of rounding changes
+_FACTOR_OF_NOISE = 16.0  # a difference is larger than what other rounding changes, by more than an eps in each op
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +52,10 @@ class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         raise NotImplementedError
 
 
+def _in_tuple(result: Any) -> Any:
+    return result if isinstance(result, (tuple, list)) else (result,)
+
+
 class _Recording(Mode):  # type: ignore[no-untyped-call]
     def __init__(self, draws: list[Draw]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -60,10 +65,9 @@ class _Recording(Mode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if is_draw(func):
             written = _written(func, args)
-            results = result if isinstance(result, (tuple, list)) else (result,)
             copies = tuple(
                 None if any(r is args[i] for i in written) else r.clone() if isinstance(r, torch.Tensor) else r
-                for r in results
+                for r in _in_tuple(result)
             )
             self.draws.append(Draw(func.name(), copies, tuple((i, args[i].clone()) for i in written)))
         return result
@@ -142,10 +146,11 @@ _EXACT = frozenset(_EXACT_NAMES.split())
 # inductor's sums of 4096 normal numbers, up to a quarter of eps times the sum of magnitudes.
 _SUM_NAMES = """
     sum nansum mean cumsum mm addmm bmm baddbmm addbmm mv addmv addr dot vdot linear convolution index_add scatter_add
-    embedding_dense_backward
+    embedding_dense_backward convolution_backward
 """
 _SUMS = frozenset(_SUM_NAMES.split())
 _SUM_ERROR_EPS = 1 / 8  # times the sum of magnitudes
+_MAX_STEPS_OF_HALF = 4.0  # more would be no rounding any longer
 _ACCUMULATION_EPS = torch.finfo(torch.float32).eps  # narrower dtypes are accumulated in float32
 
 
@@ -187,12 +192,15 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
         if name in _UNINITIALISED:
             result.fill_(self._unwritten if result.is_floating_point() or result.is_complex() else 1)
         elif base.strip("_") not in _EXACT and not is_draw(func):
-            results = result if isinstance(result, (tuple, list)) else (result,)
-            for value, returned in zip(results, func._schema.returns, strict=False):
+            results = _in_tuple(result)
+            magnitudes: Iterable[Any] = itertools.repeat(None)
+            if base in _SUMS and not func._schema.is_mutable:
+                magnitudes = _in_tuple(func(*map(_magnitude, args), **_magnitudes(kwargs)))
+            for value, magnitude, returned in zip(results, magnitudes, func._schema.returns, strict=False):
                 is_view = returned.alias_info is not None and not returned.alias_info.is_write
                 if isinstance(value, torch.Tensor) and _has_memory(value) and not is_view:
-                    if base in _SUMS and not func._schema.is_mutable:
-                        self._move_sum(value, func(*map(_magnitude, args), **_magnitudes(kwargs)))
+                    if magnitude is not None:
+                        self._move_sum(value, magnitude)
                     self.move(value)
                     if name in _ABSOLUTE_ERROR_EPS and value.is_floating_point():
                         value.add_(self._change(value) * _ABSOLUTE_ERROR_EPS[name])
@@ -206,7 +214,10 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
     def _change(self, value: torch.Tensor) -> torch.Tensor:
         generator = self._generator(value.device)
         signs = torch.randint(0, 2, value.shape, generator=generator, device=value.device, dtype=torch.int8)
-        return (signs * 2 - 1).to(value.dtype) * (self._steps * torch.finfo(value.dtype).eps)
+        return (signs * 2 - 1).to(value.dtype) * (self._steps_of(value) * torch.finfo(value.dtype).eps)
+
+    def _steps_of(self, value: torch.Tensor) -> float:
+        return self._steps if torch.finfo(value.dtype).bits >= 32 else min(self._steps, _MAX_STEPS_OF_HALF)
 
     def _move_sum(self, value: torch.Tensor, magnitude: torch.Tensor) -> None:
         """Move each element by a fraction of eps times the sum of magnitudes, `magnitude`.
@@ -215,7 +226,8 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
         """
         if not (value.is_floating_point() or value.is_complex()) or value.dtype.itemsize < 2 or not value.numel():
             return
-        error = magnitude.abs() * (_SUM_ERROR_EPS * self._steps * min(torch.finfo(value.dtype).eps, _ACCUMULATION_EPS))
+        eps = min(torch.finfo(value.dtype).eps, _ACCUMULATION_EPS)
+        error = magnitude.abs() * (_SUM_ERROR_EPS * self._steps_of(value) * eps)
         generator = self._generator(value.device)
         fraction = torch.rand(error.shape, generator=generator, device=error.device, dtype=torch.float32) * 2 - 1
         fraction += fraction.sign() * 0.5
@@ -251,6 +263,6 @@ def move(value: torch.Tensor, steps: float, seed: int) -> None:
     _Unsettled(steps, seed).move(value)
 
 
-def round_differently() -> None:
-    """Let each op of this process round in another way, for good."""
-    unsettled().__enter__()
+def round_differently(steps: float) -> None:
+    """Let each op of this process round in another way, by `steps` times eps, for good."""
+    unsettled(steps).__enter__()
