@@ -8,7 +8,6 @@ See README.md beside it.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import re
 import signal
@@ -21,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import silent
 from programs import ROOT, Program, environment, programs, result_in, size_in
 
 TABLE = ROOT / "benchmarks" / "REAL.md"
@@ -165,7 +163,6 @@ def main(only: tuple[str, ...], write: bool, diff: tuple[Path, Path] | None) -> 
         click.echo(f"{program.name}: {what}; {row['size']} left, {row['times']:.1f} times the script", err=True)
         if write:
             write_table(rows)
-            silent.write_table(rows, importlib.metadata.version("torch").partition("+")[0])
     click.echo(json.dumps(rows, indent=1))
 
 

@@ -1,14 +1,28 @@
 """The table of silent wrong results: programs in which torch.compile computes something else, and nobody looks.
 
-`scale.py --write` writes it. The classes of causes are those of a study of such bugs, arXiv 2604.08720.
+    python benchmarks/silent.py [--only REGEX]... [--write]
+
+Each program of the corpus with a `cause:` runs by itself, under `minify run`, and with torch's own minifier switched on
+as its documentation says for wrong results. See README.md beside it. The classes of causes are those of a study of such
+bugs, arXiv 2604.08720.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
+import json
 import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+import click
+import scale
+from programs import Program, environment, programs
 
 TABLE = Path(__file__).with_name("SILENT.md")
 NOTHING = 1  # the exit code where nothing is noticed
@@ -17,15 +31,42 @@ CAUSES: Mapping[str, str] = {
     "tracing": "Dynamo",
     "symbolic": "Dynamo|inductor",
     "reuse identity": "Dynamo|AOTAutograd",
-    "aliasing/mutation": "Dynamo|AOTAutograd",
+    "aliasing/mutation": "Dynamo|AOTAutograd|reinplace",
     "decomposition": "decomposition",
     "graph optimisation": "pass",
     "type promotion": "decomposition|lowering",
     "kernel codegen": "lowering|code",
     "layout": "lowering|pass|decomposition|AOTAutograd",
 }
-_HEADINGS = ("program", "what happens", "cause", "noticed", "reached", "left", "at fault", "named", "/ script")
+_HEADINGS = ("program", "what happens", "cause", "noticed", "reached", "left", "at fault", "named", "torch", "times")
+_FIGURES = ((3, "noticed"), (4, "reached"), (7, "with the cause named"), (8, "noticed by torch's own minifier"))
+_LIMIT_SECONDS = 300
 _Row = Mapping[str, Any]
+
+
+def is_noticed_by_torch(program: Program) -> bool:
+    """Whether torch's own minifier finds a wrong result in the program: it writes a launcher or a repro then."""
+    with tempfile.TemporaryDirectory(prefix="minify-silent-") as name:
+        folder = Path(name)
+        script = program.put_into(folder)
+        variables = {
+            "TORCHDYNAMO_REPRO_AFTER": "aot",
+            "TORCHDYNAMO_REPRO_LEVEL": "4",
+            "TORCH_COMPILE_DEBUG_DIR": str(folder / "debug"),
+        }
+        command = [sys.executable, script.name, *program.arguments]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                command,
+                cwd=folder,
+                env=environment() | variables,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=_LIMIT_SECONDS,
+                check=False,
+            )
+        return any((folder / "debug").rglob("*.py"))
 
 
 def is_noticed(row: _Row) -> bool:
@@ -50,7 +91,7 @@ def write_table(rows: Mapping[str, _Row], release: str) -> None:
     facts = [f"{_share(row[place] for row in cells.values())} {word}" for place, word in _FIGURES]
     by_class = [f"- {cause}: {_of_class(cause, cells.values())}" for cause in CAUSES if _has(cause, cells.values())]
     text = (
-        "# Silent wrong results\n\nMade by `python benchmarks/scale.py --write`, with torch "
+        "# Silent wrong results\n\nMade by `python benchmarks/silent.py --write`, with torch "
         f"{release}: {len(cells)} programs, {', '.join(facts)}, in a median of {times[len(times) // 2]:.1f} times the "
         "script's own time. No program checks itself.\n\n" + "\n".join(by_class) + "\n\n"
     )
@@ -58,12 +99,10 @@ def write_table(rows: Mapping[str, _Row], release: str) -> None:
     TABLE.write_text(text + head + "".join(f"{lines[name]}\n" for name in sorted(lines)), encoding="utf-8")
 
 
-_FIGURES = ((3, "noticed"), (4, "reached"), (7, "with the cause named"))
-
-
 def _line(name: str, row: _Row) -> str:
     words = [f"[{name}]({row['source']})", row["what"], row["cause"], _said(is_noticed(row)), _said(not row["missed"])]
     words += ["" if row["size"] is None else str(row["size"]), row["part"] or "", _said(names_cause(row))]
+    words.append("yes" if row["torch"] else "no")
     return "| " + " | ".join(word.replace("|", "\\|") for word in [*words, f"{row['times']:.1f}"]) + " |"
 
 
@@ -83,3 +122,25 @@ def _has(cause: str, rows: Iterable[list[str]]) -> bool:
 def _of_class(cause: str, rows: Iterable[list[str]]) -> str:
     own = [row for row in rows if row[2] == cause]
     return ", ".join(f"{sum(row[place] == 'yes' for row in own)} of {len(own)} {word}" for place, word in _FIGURES)
+
+
+@click.command()
+@click.option("--only", multiple=True, metavar="REGEX", help="Programs whose names have this in them.")
+@click.option("--write", is_flag=True, help="Put the rows into SILENT.md.")
+def main(only: tuple[str, ...], write: bool) -> None:
+    """Run the programs of silent wrong results and print what came of them, as JSON."""
+    rows: dict[str, Mapping[str, Any]] = {}
+    for program in programs(only):
+        if "cause" not in program.facts or program.lacks():
+            continue
+        with tempfile.TemporaryDirectory(prefix="minify-silent-") as folder:
+            row = scale.run(program, Path(folder)) | {"torch": is_noticed_by_torch(program)}
+        rows[program.name] = row
+        click.echo(f"{program.name}: {'; '.join(row['missed']) or 'reached'}; at fault {row['part']}", err=True)
+        if write:
+            write_table(rows, importlib.metadata.version("torch").partition("+")[0])
+    click.echo(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

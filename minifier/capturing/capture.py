@@ -153,8 +153,8 @@ def _in_child(
         calls = list(observer.calls.items())
         path = [folder for folder in map(os.path.abspath, sys.path) if folder not in path_before]
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        children = used.ru_utime + used.ru_stime
-        facts = {**asdict(end), "environment": environment, "calls": calls, "path": path, "children": children}
+        facts = {**asdict(end), "environment": environment, "calls": calls, "path": path}
+        facts["children"] = used.ru_utime + used.ru_stime
         observer.log.write("ended", **facts)
         status.exits()
 
@@ -175,14 +175,14 @@ def _set_modes(terms: Terms) -> None:
 
     from minifier.capturing.uncompiled import exclude
     from minifier.capturing.watched_script import hurry
-    from minifier.torch_side.torch_private.unsettled import round_differently
+    from minifier.torch_side.torch_private.unsettled import Unsettled
 
     if terms.in_eager:
         set_stance("force_eager")
     if terms.uncompiled:
         exclude(terms.uncompiled)
     if terms.other_rounding:
-        round_differently(_OTHER_ROUNDING_EPS)
+        Unsettled(_OTHER_ROUNDING_EPS).__enter__()  # type: ignore[no-untyped-call]
         hurry()
 
 

@@ -18,7 +18,7 @@ import libcst as cst
 
 from minifier.capturing.capture import FoundFailures, watch_in_eager
 from minifier.capturing.script import Program
-from minifier.capturing.watched_script import RESULT, Moment, Note, Notes
+from minifier.capturing.watched_script import RESULT, Moment, Note, Notes, Place
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import write_atomically
 from minifier.errors import NoRepro, NothingToReduce
@@ -27,7 +27,7 @@ from minifier.flow.whole_script import minify_failing_source, reduce_to_script
 from minifier.process.progress import Ui, counted
 from minifier.repro.report.outcome import Outcome
 from minifier.repro.source.eager_check import CheckedScript, Sight, with_check
-from minifier.torch_side.compare.visible import Leaf, Unlike, differences, is_noise
+from minifier.torch_side.compare.visible import Leaf, Unlike, differences, is_noise, least_relative_error, scale
 
 _MAX_SIGHTS = 4  # for which a check is tried
 _NAMES = re.compile(r"[A-Za-z_]\w*")
@@ -89,6 +89,7 @@ def sights(compiled: Notes, eager: Notes, other: Notes) -> Iterator[Sight]:
     variables that a backend's own code changes.
     """
     pairs = list(_pairs(compiled, eager))
+    places: set[Place] = set()
     for number, ours, theirs in pairs:
         again = other.notes[number] if number < len(other.notes) else None
         if again is None or (again.moment, again.place) != (theirs.moment, theirs.place):
@@ -101,7 +102,9 @@ def sights(compiled: Notes, eager: Notes, other: Notes) -> Iterator[Sight]:
         ]
         shown = [each for each in unlike if each.compiled and each.eager] or unlike
         if shown:
-            yield _sight(ours, min(shown, key=_order), theirs.leaves)
+            is_later = ours.moment is Moment.BEFORE and ours.place in places
+            yield _sight(ours, min(shown, key=_order), {**ours.leaves, **theirs.leaves}, is_later)
+        places.add(ours.place)
     went_alike = len(pairs) >= len(eager.notes) - 1  # but for the end
     if eager.error in ("", "SystemExit") or compiled.error or other.error != eager.error or not went_alike:
         return
@@ -115,20 +118,33 @@ def _variable(expression: str) -> str:
     return next((name for name in _NAMES.findall(expression) if name not in _FUNCTIONS), "")
 
 
-def _order(unlike: Unlike) -> tuple[bool, bool, int]:
-    """Sort a call's result ahead of variables, numbers ahead of other facts, and short expressions first."""
+def _order(unlike: Unlike) -> tuple[bool, bool, bool, int]:
+    """Sort a call's result first, then numbers, then variables and gradients, from which parameters are computed."""
     is_result = re.match(rf"{RESULT}\b", unlike.expression) is not None
-    return not is_result, not unlike.is_number, len(unlike.expression)
+    is_part = not (unlike.expression.isidentifier() or unlike.expression.endswith(".grad"))
+    return not is_result, not unlike.is_number, is_part, len(unlike.expression)
 
 
-def _sight(note: Note, unlike: Unlike, eager: Mapping[str, Leaf]) -> Sight:
-    leaf = eager.get(unlike.expression)
-    is_rounded = unlike.is_number and leaf is not None and not leaf.is_exact
-    tolerance = min(unlike.error, 1e30) * _SHARE_OF_ERROR if is_rounded else None
-    is_tensor = unlike.is_number and f"{unlike.expression}.dtype" in eager
-    if is_tensor and tolerance is None:
-        tolerance = 0.5  # of integers
-    return Sight(note.moment, note.place, unlike.expression, unlike.compiled, unlike.eager, tolerance, is_tensor)
+def _sight(note: Note, unlike: Unlike, leaves: Mapping[str, Leaf], is_later: bool) -> Sight:
+    """Return the sight of a value. A tensor that only one of the runs has is compared too, where both have it."""
+    leaf = leaves.get(unlike.expression)
+    is_tensor = f"{unlike.expression}.dtype" in leaves
+    tolerance, relative = None, 0.0
+    if leaf is not None and (unlike.is_number or is_tensor):
+        size = unlike.error if unlike.is_number else scale(leaf) or 1.0
+        tolerance = 0.5 if leaf.is_exact else min(size, 1e30) * _SHARE_OF_ERROR
+        relative = 0.0 if leaf.is_exact else least_relative_error(leaf)
+    return Sight(
+        note.moment,
+        note.place,
+        unlike.expression,
+        unlike.compiled,
+        unlike.eager,
+        tolerance,
+        is_tensor,
+        is_later=is_later,
+        relative=relative,
+    )
 
 
 def minify_compared(found: FoundFailures, seen: Sequence[Sight], folder: RunFolder, run: Run) -> Outcome:

@@ -98,6 +98,16 @@ def candidates_for(captured: Captured, graph: int | None) -> tuple[FailingGraph,
     return matches[:1]
 
 
+def without_failing(found: FoundFailures, known: Sequence[FailingGraph]) -> FoundFailures:
+    """Return the run without the backend calls that fail in the way of one of these."""
+    told = {(call.number, call.sentence) for call in known}
+    left = [
+        tuple(call for call in calls if (call.number, call.sentence) not in told)
+        for calls in (found.captured.failing, found.captured.repeated)
+    ]
+    return replace(found, captured=replace(found.captured, failing=left[0], repeated=left[1]))
+
+
 def list_failing(ui: Ui, failing: tuple[FailingGraph, ...], chosen: tuple[FailingGraph, ...]) -> None:
     """List the failing graphs if there are several, with the chosen ones marked."""
     if len(failing) > 1:

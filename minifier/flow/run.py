@@ -20,12 +20,13 @@ from threading import Event
 
 import libcst as cst
 
+from minifier.capturing.capture import FoundFailures, should_compare
 from minifier.capturing.script import Program
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import load, remove_partial
 from minifier.data.failure import Kind
 from minifier.data.settings import Settings
-from minifier.errors import NoRepro, NothingToReduce
+from minifier.errors import FailsByItself, NoRepro, NothingToReduce
 from minifier.flow.attempt import Attempt, Run, stopped_if_interrupted
 from minifier.flow.check_program import as_script
 from minifier.flow.first_failure import take_up
@@ -50,6 +51,7 @@ from minifier.flow.keep_case import (
     list_fallbacks,
     look_further,
     run_observed,
+    without_failing,
 )
 from minifier.flow.no_failure import minify_other_failure, minify_source
 from minifier.flow.prepare import prepared
@@ -103,7 +105,12 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False) 
     if run.settings.level == "source":
         yield minify_source(found, folder, run)
         return
-    found = look_further(found, run)
+    yield from _minify_calls(asked, look_further(found, run), run, folder, every)
+
+
+def _minify_calls(
+    asked: Asked, found: FoundFailures, run: Run, folder: RunFolder, every: bool
+) -> Generator[Outcome, None, None]:
     if not found.captured.failing:
         yield minify_other_failure(found, folder, run)
         return
@@ -133,6 +140,14 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False) 
             run.ui.restart()  # the next outcome's seconds are its own
     if len(errors) == len(candidates):
         folder.clear(keep=folder.was_there)
+        if {*map(type, errors)} == {FailsByItself} and found.compared is None and asked.graph is None:
+            others = without_failing(found, candidates)
+            if others.captured.failure is None and should_compare(others, run.settings):
+                run.ui.say("the script goes on after that: what else it computes is compared with eager mode")
+                others = without_failing(look_further(others, run), candidates)
+                with contextlib.suppress(NothingToReduce):
+                    yield from _minify_calls(asked, others, run, folder, every)
+                    return
         raise errors[0]
 
 

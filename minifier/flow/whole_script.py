@@ -235,8 +235,9 @@ def _reduced(
     try:
         known, interrupt = KnownRun(), functools.partial(run.interrupt, INTERRUPTED)
         if captured is not None:
-            check = checked.check if checked is not None else ()
-            known = KnownRun(captured.failure, captured.seconds, captured.path, check)
+            known = KnownRun(captured.failure, captured.seconds, captured.path)
+        if checked is not None:
+            known = replace(known, check=checked.check, further=checked.further)
         reduced = reduce_script(program, folder.path, run.settings, run.ui, of_backend, known, interrupt)
         if left := named_code(reduced.source):
             raise NoRepro(f"what is left of the script runs {', '.join(left)}, which is not in it; its code has to be")

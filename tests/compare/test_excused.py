@@ -5,7 +5,7 @@ import torch
 from compare_captures import captures
 
 from minifier.data.failure import Aspect, Tolerance
-from minifier.torch_side.torch_private.unsettled import unsettled
+from minifier.torch_side.torch_private.unsettled import Unsettled
 
 STRICT = Tolerance(strict=True)
 
@@ -70,7 +70,7 @@ def test_rounding_and_unwritten_memory_need_no_excuse(filled):
 
 def test_what_torch_leaves_open_comes_out_otherwise_when_eager_runs_again():
     usual = torch.topk(torch.ones(5), 2).indices
-    with unsettled():
+    with Unsettled():
         assert torch.empty(3).isnan().all() and torch.empty(2, dtype=torch.int64).tolist() == [1, 1]
         assert (X + 0).tolist()[:1] == [0.0] and torch.zeros(2).tolist() == [0, 0]
         assert (torch.topk(torch.ones(5), 2).indices + usual).tolist() == [4, 4]
@@ -84,7 +84,7 @@ def test_the_gradient_of_a_bias_moves_by_what_is_summed_up():
     layer = torch.nn.Conv2d(1, 1, 1)
     above = torch.tensor([1000.1, -1000.1]).repeat(512).reshape(1, 1, 32, 32)
     above[..., 0, 0] += 0.3  # the sum
-    with unsettled():
+    with Unsettled():
         layer(torch.rand(1, 1, 32, 32)).backward(above)
     eps = torch.finfo(torch.float32).eps
     assert 0.05 < abs(float(layer.bias.grad) - 0.3) / (eps * float(above.abs().sum())) < 0.3

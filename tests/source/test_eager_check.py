@@ -116,6 +116,27 @@ def test_a_value_at_the_end_of_a_function_is_taken_ahead_of_its_return():
         assert ended(form.text) == "AssertionError"
 
 
+def test_what_a_loop_has_made_ahead_of_a_further_call_is_looked_at_when_it_ends():
+    source = HEAD + "for n in range(2):\n    y = fast(torch.rand(SIZE))\n    total = y.sum()\n"
+    at_end, _, ahead, _ = forms(source, "y = fast", Moment.BEFORE, "total", 0.01, is_later=True)
+    assert "total = y.sum()\n        seen.append(total.detach().clone())\n" in at_end.text
+    assert "seen.append(total.detach().clone())\n        y = fast" in ahead.text
+    assert (ended(at_end.text), ended(in_eager(at_end.text))) == ("AssertionError", "passes")
+
+
+def test_a_loop_or_a_function_of_one_line_gets_no_statement():
+    source = HEAD + "y = torch.ones(2)\nfor n in range(2): y = fast(y)\n"
+    ahead, _ = forms(source, "y = fast", Moment.BEFORE, "y", 0.01, is_later=True)
+    assert "seen.append(y.detach().clone())\n    for n in" in ahead.text
+    source = HEAD + "def step(y): return fast(y)\nstep(torch.ones(2))\n"
+    assert forms(source, "def step", Moment.RETURNED, "y", 0.01, function=("step", HEAD.count("\n") + 1)) == []
+
+
+def test_larger_values_may_differ_by_rounding():
+    (form, _) = forms(ASSIGNED, "y = fast", AFTER, RESULT, 0.01, relative=1e-3)
+    assert "assert_close(seen, expected, rtol=1e-03, atol=1e-02, equal_nan=True)" in form.text
+
+
 def test_definitions_run_once_unless_they_need_a_value_of_the_script():
     once, twice = forms(ASSIGNED, "y = fast", AFTER, RESULT, 0.01)
     (needs_a_value,) = forms(DECORATED, "y = shifted", AFTER, RESULT, 0.01)

@@ -94,6 +94,22 @@ CALLED_ONCE = ("functions", "imports")
         ),
         # a base or an attribute in the place of a class
         ("class A(B):\n    pass\n\nclass C(A):\n    b\n", "\nclass C(B):\n    b\n"),
+        (
+            "class N(M):\n    def __init__(self, n):\n        self.b = B(n)\n\nx = N(g(2))\n",
+            "\nx = B(g(2))\n",
+        ),
+        (
+            "class N:\n    def __init__(self, n):\n        self.n = n\n\n    def f(self, x):\n        g(self.n)\n\n"
+            "a = N(k(2))\na.f(a.n)\n",
+            "\n\ndef f(x):\n    g(n)\nn = k(2)\nn = n\nf(n)\n",
+        ),
+        (
+            "class N:\n    def __call__(self, x):\n        x\n\ncall = N()\ncall(1)\n",
+            "\n\ndef call_(x):\n    x\n\ncall = call_\ncall(1)\n",
+        ),
+        # a constant
+        ("def f(x, n):\n    x * n\nf(a(), 2)\nf(b(), 2)\n", "def f(x):\n    x * 2\nf(a())\nf(b())\n"),
+        ("def f():\n    g(a)\na = 3\n", "def f():\n    g(3)\n"),
         # an imported name
         ("import torch\nfrom torch.func import vmap\nvmap(f)(x.vmap)\n", "import torch\ntorch.func.vmap(f)(x.vmap)\n"),
     ],
@@ -107,7 +123,9 @@ def test_an_edit(text, among):
     [
         ((), "x\n"),
         (("targets",), "a = x\nb = 1\nc: int\n"),  # without the target nothing would be computed
-        (("parameters",), "def f(x, backend):\n    x\nf(1, b)\n"),
+        (("parameters",), "def f(x, backend):\n    x\nf(g(1), b)\n"),
+        (("parameters",), "def f(x):\n    x\nf(1)\nf(2)\n"),
+        (("aliases",), "def f():\n    g(a)\na = x + 1\n"),
         (("parameters",), "def f(*a, **b):\n    g(*a, **b)\nf(1, c=2)\n"),
         (("aliases",), "a, *b = x, y\nf(b)\n"),
         (("aliases",), "a = [1]\nf(*a, a)\n"),

@@ -8,6 +8,7 @@ from vocabulary import in_child
 
 from minifier.data.failure import Fingerprint, Frame, Kind, Stage, Verdict, same
 from minifier.reduction.probe.verdicts import seen
+from minifier.repro.source.conditions import SameDraws
 from minifier.repro.source.probe import SourceLab, write_others
 from minifier.repro.source.run_source import in_eager, said_of_exit, seeded
 
@@ -107,6 +108,28 @@ def test_eager_mode_and_the_compiled_run_are_one_probe_and_do_not_meet(tmp_path)
         return lab.holds([WRITES, dies]), lab.total, lab.counts[Verdict.INVALID]
 
     assert in_child(work, tmp_path, 100) == ([True, False], 2, 1)
+
+
+DRAWING = """import torch
+def draws(graph, inputs):
+    def run(*inputs):
+        torch.rand({count})
+        raise ValueError("no")
+    return run
+torch.compile(lambda x: x + 1, backend=draws)(torch.ones(1))
+"""
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.timeout(120)
+def test_compiled_code_draws_like_eager_mode_once_it_has_done_so(tmp_path):
+    def work():
+        sources = [DRAWING.format(count=count) for count in (2, 0, 1)]
+        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None, conditions=[SameDraws()])
+        lab.sought = seen(lab.run(sources[0]), ()).fingerprint
+        return [lab.holds([source])[0] for source in sources]
+
+    assert in_child(work, tmp_path, 100) == [True, True, False]
 
 
 @pytest.mark.usefixtures("processes")

@@ -30,6 +30,26 @@ def test_the_first_difference_of_each_note_is_found_a_result_ahead_of_a_variable
     assert found(compiled, eager) == [("result", "4")]
 
 
+def test_a_gradient_is_found_ahead_of_the_parameter_and_as_made_since_an_earlier_call():
+    model, other = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+    for module, value in ((model, 1.0), (other, 2.0)):
+        torch.nn.init.constant_(module.bias, value)
+        torch.nn.init.ones_(module.weight)
+        module.bias.grad = torch.tensor([value])
+    runs = [
+        Notes((Note(Moment.BEFORE, LINE), Note(Moment.BEFORE, LINE, leaves_of({"m": module}))))
+        for module in (model, other)
+    ]
+    (sight,) = sights(*runs, runs[1])
+    assert (sight.expression, sight.is_later) == ("m.bias.grad", True)
+
+
+def test_a_tensor_that_only_eager_mode_has_is_compared_with_a_tolerance():
+    compiled, eager = Notes((after(1),)), Notes((Note(Moment.AFTER, LINE, leaves_of({"x": 1, "y": torch.ones(3)})),))
+    (sight,) = sights(compiled, eager, eager)
+    assert (sight.expression, sight.tolerance, sight.is_tensor) == ("y", 0.1, True)
+
+
 def test_what_a_second_eager_run_changes_as_much_does_not_count():
     assert found([after(1.5)], [after(1.0)], [after(1.4)]) == []
     assert found([after(1.5)], [after(1.0)], [after(1.0001)]) == [("x", "1")]

@@ -31,6 +31,7 @@ BACKENDS = "backends"  # (name, file, line) of the script's own functions in eac
 CALLS = "calls"  # the stacks of the script's functions in which compiled code called a backend
 EXIT = "exit"  # the stacks of the exceptions with which the script exits
 DRAWN = "drawn"  # {generator that drew numbers: digest of its state at the end}
+DRAWS_AS_EAGER = "draws as eager"  # whether torch's generator is left in the state in which eager mode leaves it
 _LINE_NUMBER = re.compile(r"line \d+")
 
 
@@ -79,6 +80,21 @@ class Kept(Condition):
     def may_hold(self, source: str) -> bool:
         """Return whether the source has them all."""
         return self.frozen <= {text for _, text in texts_of(source)}
+
+
+class SameDraws(Condition):
+    """Compiled code draws eager's random numbers, once a candidate does: inductor's own numbers are no wrong value."""
+
+    def __init__(self) -> None:
+        self._is_met = False
+
+    def holds(self, run: SourceRun) -> bool:
+        """Return whether the run drew like eager mode, if that is known to be possible."""
+        return not self._is_met or bool(run.end.told.get(DRAWS_AS_EAGER))
+
+    def accept(self, run: SourceRun) -> None:
+        """Look whether the run drew like eager mode."""
+        self._is_met = self._is_met or bool(run.end.told.get(DRAWS_AS_EAGER))
 
 
 class SameEvidence(Condition):

@@ -14,7 +14,7 @@
     run()
     torch.testing.assert_close(seen, expected)
 
-Such a script is reduced like any other whose own check fails; the statements of the check stay as they are.
+Such a script is reduced like any other whose own check fails. The statements that compare stay as they are.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import itertools
 import re
 import symtable
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import libcst as cst
 from libcst import matchers as m
-from libcst.metadata import CodePosition, MetadataWrapper, PositionProvider
+from libcst.metadata import CodePosition, MetadataWrapper, ParentNodeProvider, PositionProvider
 
 from minifier.capturing.slicing.module_statements import root
 from minifier.capturing.watched_script import RESULT, Moment, Place
@@ -49,8 +49,9 @@ class Sight:
     """A value that a script sees otherwise than in eager mode, at a place.
 
     `expression` leads to it. `tolerance`: the absolute difference that is too large, for numbers; None for an exact
-    value. `error` has the exception's type that only eager mode raises, in the place of an expression. `compiled` and
-    `eager` are the values as text.
+    value. `relative` is the relative difference that rounding may make. `error` has the exception's type that only
+    eager mode raises, in the place of an expression. `compiled` and `eager` are the values as text. `is_later`: the
+    script had come to the place before, so that in a loop what it sees there is what the loop has made.
     """
 
     moment: Moment
@@ -61,6 +62,8 @@ class Sight:
     tolerance: float | None = None
     is_tensor: bool = False
     error: str = ""
+    is_later: bool = False
+    relative: float = 0.0
 
     @property
     def is_result(self) -> bool:
@@ -77,37 +80,49 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class CheckedScript:
-    """A script with a check against eager mode. `check` are the texts of the statements that were added for it."""
+    """A script with a check against eager mode.
+
+    `check` are the texts of the statements that compare. Of the others that were added, `further` stay in some form:
+    the function of the script's statements, and what notes the value.
+    """
 
     text: str
     sight: Sight
     check: tuple[str, ...]
 
+    @property
+    def further(self) -> int:
+        """The number of further statements."""
+        return 1 if self.sight.error else 2
+
 
 def with_check(source: str, sight: Sight) -> Iterator[CheckedScript]:
-    """Yield the script with a check of the value, in two forms: definitions run once, or twice as all else.
+    """Yield the script with a check of the value, definitions run once, or twice as all else.
+
+    What a loop has made is looked at when the loop's body ends, or else ahead of the place.
 
     Nothing if the place cannot be found in the source. Raises libcst.ParserSyntaxError.
     """
     wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
     names = {node.value for node in m.findall(wrapper.module, m.Name()) if isinstance(node, cst.Name)}
-    module = wrapper.module if sight.error else _observed(wrapper, sight, _new("seen", names), names)
-    if module is None:
-        return
     seen = _new("seen", names)
-    for body in dict.fromkeys((_split(module, once=True), _split(module, once=False))):
+    places = (sight, replace(sight, is_later=False)) if sight.is_later else (sight,)
+    observed = [wrapper.module] if sight.error else [_observed(wrapper, each, seen, names) for each in places]
+    modules = {each.code: each for each in observed if each is not None}
+    bodies = (
+        (module, body)
+        for module in modules.values()
+        for body in dict.fromkeys((_split(module, once=True), _split(module, once=False)))
+    )
+    for module, body in bodies:
         text, first_line = _written(module, body, sight, names)
         lines = text.splitlines()
         of_check = (
             each
             for where, each in texts_of(text)
-            if _is_of_seen(each, seen) or (where.start >= first_line and not lines[where.start - 1].startswith(" "))
+            if each == f"{seen} = []" or (where.start >= first_line and not lines[where.start - 1].startswith(" "))
         )
         yield CheckedScript(text, sight, tuple(dict.fromkeys(of_check)))
-
-
-def _is_of_seen(text: str, seen: str) -> bool:
-    return text == f"{seen} = []" or (text.startswith(f"{seen}.append(") and "\n" not in text)
 
 
 def _new(name: str, names: set[str]) -> str:
@@ -146,6 +161,8 @@ def _observed(wrapper: MetadataWrapper, sight: Sight, seen: str, names: set[str]
                 None if rest is None else _changed(module, line, result, _statement(_append(sight, seen, name)), rest)
             )
     append = _statement(_append(sight, seen, name))
+    if sight.is_later and (loop := lines.loop(line)) is not None:
+        return _changed(module, loop, _at_end(loop, append))
     if sight.moment is Moment.AFTER and not (is_compound or m.findall(line, m.Return() | m.Raise())):
         return _changed(module, line, line, append)
     return _changed(module, line, append, line)
@@ -182,6 +199,7 @@ class _Lines:
 
     def __init__(self, wrapper: MetadataWrapper) -> None:
         self._positions = wrapper.resolve(PositionProvider)
+        self._parents = wrapper.resolve(ParentNodeProvider)
         self._module, self._texts = wrapper.module, wrapper.module.code.splitlines()
 
     def _byte(self, position: CodePosition) -> int:
@@ -206,9 +224,18 @@ class _Lines:
         for node in m.findall(self._module, m.FunctionDef(name=m.Name(name))):
             assert isinstance(node, cst.FunctionDef)
             decorators = [self._span(each)[0] for each in node.decorators]
-            if min([self._span(node)[0], *decorators]) == first:
+            if min([self._span(node)[0], *decorators]) == first and isinstance(node.body, cst.IndentedBlock):
                 return node
         return None
+
+    def loop(self, line: cst.BaseStatement) -> cst.For | cst.While | None:
+        """Return the innermost loop around a line, in the same function."""
+        node: cst.CSTNode = line
+        while not isinstance(node, (cst.For, cst.While)):
+            node = self._parents.get(node, self._module)
+            if isinstance(node, (cst.Module, cst.FunctionDef)):
+                return None
+        return node if isinstance(node.body, cst.IndentedBlock) else None
 
     def call(self, line: cst.BaseStatement, place: Place) -> cst.Call | None:
         """Return the call that was running; below Python 3.11 the only call of the line."""
@@ -240,8 +267,11 @@ def _statement(text: str) -> cst.BaseStatement:
     return parsed
 
 
-def _at_end(function: cst.FunctionDef, statement: cst.BaseStatement) -> cst.FunctionDef:
-    """Return the function with a statement at its end, ahead of a last `return`."""
+_Block = TypeVar("_Block", cst.FunctionDef, cst.For | cst.While)
+
+
+def _at_end(function: _Block, statement: cst.BaseStatement) -> _Block:
+    """Return the function or loop with a statement at its end, ahead of a last `return`."""
     body = [*function.body.body]
     is_return = bool(body) and m.matches(body[-1], m.SimpleStatementLine(body=[m.ZeroOrMore(), m.Return()]))
     body.insert(len(body) - is_return, statement)
@@ -349,7 +379,7 @@ def _value_check(run: str, seen: str, expected: str, torch: str, sight: Sight) -
     if sight.tolerance is None:
         check = f'assert {seen} == {expected}, f"{{{seen}}}, in eager mode {{{expected}}}"'
     else:
-        limit = f"rtol=0, atol={sight.tolerance:.0e}, equal_nan=True"
+        limit = f"rtol={sight.relative:.0e}, atol={sight.tolerance:.0e}, equal_nan=True"
         check = f"{torch}.testing.assert_close({seen}, {expected}, {limit})"
     return (
         f'with {torch}.compiler.set_stance("force_eager"):\n    {run}()\n'

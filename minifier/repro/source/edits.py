@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -194,10 +194,22 @@ def inlined(script: Script) -> Iterator[Edit]:
     for block in blocks(script):
         for number, line in enumerate(block.body):
             for target, value, left in _bindings(line):
-                uses = _uses_behind(script, target, block.body[number + 1 :])
-                is_plain = isinstance(value, (cst.BaseNumber, cst.SimpleString)) or bool(dotted(value))
-                if left or (uses and (is_plain or _fits(script, uses, value))):  # `a, b = x, y` to `b = y`
+                is_anywhere = isinstance(block, cst.Module) and _is_plain(value)
+                earlier = [each for each in block.body[:number] if is_anywhere and _only_reads(each, target)]
+                uses = _uses_behind(script, target, [*earlier, *block.body[number + 1 :]])
+                if left or (uses and (_is_plain(value) or _fits(script, uses, value))):  # `a, b = x, y` to `b = y`
                     yield Edit({line: left, **_puts(script, uses, value)})
+
+
+def _only_reads(definition: cst.CSTNode, target: cst.BaseExpression) -> bool:
+    """Return whether a function or class reads a name and binds none like it, not even as a parameter."""
+    if not isinstance(definition, (cst.FunctionDef, cst.ClassDef)) or not isinstance(target, cst.Name):
+        return False
+    return len(uses_of(definition, target.value)) == len(m.findall(definition, m.Name(target.value))) > 0
+
+
+def _is_plain(value: cst.BaseExpression) -> bool:
+    return isinstance(value, (cst.BaseNumber, cst.SimpleString)) or bool(dotted(value))
 
 
 def _puts(
@@ -381,53 +393,150 @@ def _around(script: Script, node: cst.CSTNode) -> str:
 
 
 def without_classes(script: Script) -> Iterator[Edit]:
-    """Put the base in the place of a class without a body, and functions for one of methods that have no state."""
+    """Put the base in the place of a class without a body, and functions and variables for one with a single object.
+
+    Or put an object that `__init__` makes in the place of the instance: `Block(8)` for `Net(8)`.
+    """
     for node in script.nodes:
         if not isinstance(node, cst.ClassDef) or node.keywords or node.decorators:
             continue
         name = node.name.value
+        yield from (Edit({node: [], **inner}) for inner in _inner_objects(script, node))
         if m.matches(node, m.ClassDef(bases=[m.Arg(keyword=None)])) and m.matches(node.body, _EMPTY):
             yield Edit({node: [], **{use: [node.bases[0].value] for use in script.uses(name)}})
-        elif (functions := _as_functions(node)) is not None:
-            made = m.findall(script.module, m.Call(func=m.Name(name)))
-            yield Edit({node: functions, **{call: [cst.Name("forward")] for call in made}})
+        elif (edit := _without_object(script, node)) is not None:
+            yield edit
 
 
-def _as_functions(node: cst.ClassDef) -> list[cst.BaseStatement] | None:
-    """Return what `__init__` without parameters does, and the other methods as functions; None if there is more.
+def _made(script: Script, node: cst.ClassDef) -> list[cst.Call]:
+    """Return the calls that make the objects of a class; empty if the class is read elsewhere too."""
+    found = m.findall(script.module, m.Call(func=m.Name(node.name.value)))
+    calls = [call for call in found if isinstance(call, cst.Call)]
+    return calls if len(calls) == len(script.uses(node.name.value)) else []
 
-    Attributes of `self` that `__init__` assigns become variables.
+
+def _bound_to(method: cst.FunctionDef) -> tuple[str, cst.FunctionDef]:
+    """Return the name of a method's first parameter, and the method without it."""
+    own, *params = method.params.params
+    return own.name.value, method.with_changes(params=method.params.with_changes(params=params))
+
+
+def _inner_objects(script: Script, node: cst.ClassDef) -> Iterator[Changes]:
+    """Yield what replaces the calls of a class: each object that its `__init__` makes for an attribute of `self`."""
+    calls, init = _made(script, node), next((each for each in node.body.body if m.matches(each, _INIT)), None)
+    if not isinstance(init, cst.FunctionDef) or not calls:
+        return
+    own, function = _bound_to(init)
+    given = [values for call in calls if (values := _given(function, call, is_method=False)) is not None]
+    target = m.AssignTarget(m.Attribute(m.Name(own)))
+    for line in init.body.body:
+        made = m.extract(line, m.SimpleStatementLine([m.Assign([target], _CALL)]))
+        value = made["call"] if made is not None else None
+        if isinstance(value, cst.Call) and not uses_of(value, own):
+            results = [result for values in given if (result := _result(value, values)) is not None]
+            if len(results) == len(calls):
+                yield {call: [result] for call, result in zip(calls, results, strict=True)}
+
+
+def _without_object(script: Script, node: cst.ClassDef) -> Edit | None:
+    """Return the edit that puts functions in the place of a class, and variables in that of its object's attributes.
+
+    What `__init__` does stands where a line of the module made the object, or else behind the functions. A call of the
+    class becomes its `forward` or `__call__`; where there is none, `net = Net()` goes. None if the class has more than
+    methods, or several objects have attributes.
     """
-    methods = [each for each in node.body.body if isinstance(each, cst.FunctionDef) and each.params.params]
-    own = {method.name.value for method in methods} - {"__init__"}
-    if len(methods) < len(node.body.body) or "forward" not in own or any(name.startswith("__") for name in own):
+    methods = [each for each in node.body.body if m.matches(each, _METHOD) and isinstance(each, cst.FunctionDef)]
+    init = next((each for each in methods if m.matches(each, _INIT)), None)
+    calls = _made(script, node)
+    given = _given(_bound_to(init)[1], calls[0], is_method=False) if init is not None and calls else {}
+    if len(methods) < len(node.body.body) or given is None or not (len(calls) == 1 or (calls and init is None)):
         return None
-    state: list[cst.BaseStatement] = []
+    names = _names_of_attributes(script, node, methods)
+    parts = _as_functions(methods, names) if names is not None else None
+    if names is None or parts is None:
+        return None
+    functions, state = parts
+    bound = ((name, value) for name, value in given.items() if not m.matches(value, m.Name(name)))
+    state = [*(_Line([cst.Assign([cst.AssignTarget(cst.Name(name))], value)]) for name, value in bound), *state]
+    called = next((names[name] for name in _CALLED_AS_INSTANCE if name in names), None)
+    changes: dict[cst.CSTNode, Sequence[cst.CSTNode]] = {}
+    inside = set(m.findall(node, m.Name()))
+    for call in calls:
+        assign = script.parent[call]
+        holder = assign.targets[0].target if isinstance(assign, cst.Assign) and len(assign.targets) == 1 else None
+        uses = script.uses(holder.value) if isinstance(holder, cst.Name) else []
+        outside = [script.parent[use] for use in uses if use not in inside]
+        read = _attributes(outside, names)
+        if called is None and (not isinstance(holder, cst.Name) or len(read) < len(outside)):
+            return None
+        changes |= read
+        changes[assign if called is None else call] = [] if called is None else [called]
+    line = script.line(calls[0])
+    if isinstance(line, _Line) and line in script.module.body:
+        rest = changed(line, changes)
+        changes |= {line: [*state, *([] if rest is None else [rest])], node: functions}
+    else:
+        changes[node] = [*functions, *state]
+    return Edit(changes, tuple((name, new.value) for name, new in names.items() if name != new.value))
+
+
+def _names_of_attributes(
+    script: Script, node: cst.ClassDef, methods: Sequence[cst.FunctionDef]
+) -> dict[str, cst.Name] | None:
+    """Return a free name for each method and attribute; None for a class with methods that Python calls by itself."""
+    own: list[str] = []
+    for method in methods:
+        if not m.matches(method, _INIT):
+            own.append(method.name.value)
+            continue
+        targets = m.findall(method, m.AssignTarget(m.Attribute(m.Name(_bound_to(method)[0]))))
+        own += [target.target.attr.value for target in targets]  # type: ignore[attr-defined]
+    if any(name.startswith("__") and name not in _CALLED_AS_INSTANCE for name in own):
+        return None
+    taken, plain = _bound_outside(script, node), {name: "call" if name == "__call__" else name for name in own}
+    return {name: cst.Name(f"{new}_" if new in taken else new) for name, new in plain.items()}
+
+
+def _as_functions(
+    methods: Sequence[cst.FunctionDef], names: Mapping[str, cst.Name]
+) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]] | None:
+    """Return the methods as functions and what `__init__` does, with variables for attributes; None if `self` stays."""
     functions: list[cst.BaseStatement] = []
-    for method in sorted(methods, key=lambda method: method.name.value != "__init__"):
-        first, *params = method.params.params
-        is_init = method.name.value == "__init__"
-        if is_init:
-            targets = m.findall(method, m.AssignTarget(m.Attribute(value=m.Name(first.name.value))))
-            own |= {target.target.attr.value for target in targets}  # type: ignore[attr-defined]
-        read = m.findall(method.body, m.Attribute(value=m.Name(first.name.value)))
-        names: dict[cst.CSTNode, list[cst.CSTNode]] = {
-            each: [each.attr] for each in read if isinstance(each, cst.Attribute) and each.attr.value in own
-        }
-        body = changed(method.body, names)
-        if method.decorators or not isinstance(body, cst.IndentedBlock) or uses_of(body, first.name.value):
+    state: list[cst.BaseStatement] = []
+    for method in methods:
+        first, function = _bound_to(method)
+        body = changed(method.body, _attributes(m.findall(method.body, m.Attribute(m.Name(first))), names))
+        if not isinstance(body, cst.IndentedBlock) or uses_of(body, first):
             return None
-        if is_init and params:
-            return None
-        if is_init:
+        if m.matches(method, _INIT):
             state += (line for line in body.body if not m.matches(line, _INIT_OF_BASE))
         else:
             blank = [cst.EmptyLine(indent=False)] * 2
-            parameters = method.params.with_changes(params=params)
-            functions.append(method.with_changes(body=body, params=parameters, leading_lines=blank))
-    return [*state, *functions]
+            functions.append(function.with_changes(name=names[method.name.value], body=body, leading_lines=blank))
+    return functions, state
 
 
+def _attributes(
+    nodes: Iterable[cst.CSTNode], names: Mapping[str, cst.Name]
+) -> dict[cst.CSTNode, Sequence[cst.CSTNode]]:
+    """Return those of the nodes that read one of these attributes, each with the variable in its place."""
+    read = (node for node in nodes if isinstance(node, cst.Attribute) and node.attr.value in names)
+    return {node: [names[node.attr.value]] for node in read}
+
+
+def _bound_outside(script: Script, node: cst.ClassDef) -> set[str]:
+    """Return the names of variables, functions and imports that are bound outside of a class."""
+    inside = set(m.findall(node, m.Name()))
+    methods = {each for found in m.findall(script.module, m.ClassDef()) for each in found.body.body}  # type: ignore[attr-defined]
+    names = (name for name in m.findall(script.module, m.Name()) if name not in inside)
+    bound = (name for name in names if isinstance(script.parent[name], _BINDERS))
+    return {name.value for name in bound if script.parent[name] not in methods and isinstance(name, cst.Name)}
+
+
+_BINDERS = cst.AssignTarget, cst.FunctionDef, cst.ClassDef, cst.AsName, cst.ImportAlias
+_OF_SELF = m.Parameters([m.AtLeastN(n=1)], posonly_params=[])
+_METHOD = m.FunctionDef(params=_OF_SELF, decorators=[])
+_INIT = m.FunctionDef(m.Name("__init__"), _OF_SELF)
 _INIT_OF_BASE = m.SimpleStatementLine([CALL_OF_BASE])
 _EMPTY = m.IndentedBlock(body=[m.SimpleStatementLine(body=[m.Pass()])])
 
@@ -468,7 +577,10 @@ def _paths(node: cst.Import | cst.ImportFrom) -> dict[str, str]:
 
 
 def without_parameters(script: Script) -> Iterator[Edit]:
-    """Drop a parameter that its function does not read, and its arguments in calls of the function."""
+    """Drop a parameter that its function does not read, and its arguments in calls of the function.
+
+    One that all calls give the same plain value is dropped as well, with the value in its place.
+    """
     for node in script.nodes:
         if not isinstance(node, cst.FunctionDef):
             continue
@@ -480,11 +592,16 @@ def without_parameters(script: Script) -> Iterator[Edit]:
         calls = list(_calls(script, node, around.name.value if isinstance(around, cst.ClassDef) else ""))
         for position, param in enumerate([*params, *node.params.kwonly_params]):
             name = param.name.value
-            if (is_method and not position) or name == "backend" or uses_of(node.body, name):
+            if (is_method and not position) or name == "backend":
                 continue
             place = position - is_method if position < len(params) else -1
             gone = [arg for call in calls for i, arg in enumerate(call.args) if _goes_to(arg, i, name, place)]
-            yield Edit({node.params: [_without_one(node.params, param)], **{arg: [] for arg in gone}})
+            read = uses_of(node.body, name)
+            has_star = any(arg.star for call in calls for arg in call.args)
+            is_same = len(gone) == len(calls) and len({script.code(arg.value) for arg in gone}) == 1 and not has_star
+            if not read or (is_same and _is_plain(gone[0].value)):
+                put = _puts(script, read, gone[0].value) if read else {}
+                yield Edit({node.params: [_without_one(node.params, param)], **{arg: [] for arg in gone}, **put})
 
 
 def _without_one(params: cst.Parameters, gone: cst.Param) -> cst.Parameters:

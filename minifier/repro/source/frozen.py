@@ -32,10 +32,12 @@ _LEAVES = m.Return() | m.Continue() | m.Break()
 class Frozen(Condition):
     """The check of the script that fails stays, and each of its backends stays or goes.
 
-    A run of a candidate fails at the same statement, and calls no other backends.
+    A run of a candidate fails at the same statement, and calls no other backends. `has_other_check`: the check is not
+    the script's, and stays by another condition.
     """
 
-    def __init__(self, first: SourceRun) -> None:
+    def __init__(self, first: SourceRun, *, has_other_check: bool = False) -> None:
+        self._has_other_check = has_other_check
         self._freeze(first)
 
     def _freeze(self, run: SourceRun) -> None:
@@ -44,7 +46,8 @@ class Frozen(Condition):
         named = {number: slices.slice({number}, {number}) for number in backends}
         of_backends = set[int]().union(*named.values())
         handed_over = slices.slice(slices.handed_over(of_backends), backends)
-        failing, check = slices.check(_failing_stacks(run), of_backends)
+        stacks = [] if self._has_other_check else _failing_stacks(run)
+        failing, check = slices.check(stacks, of_backends)
         self.has_check = failing is not None
         self._defaults = slices.defaults_around(failing) if failing is not None else frozenset[str]()
         self._failing = slices.text(failing) if failing is not None else ""

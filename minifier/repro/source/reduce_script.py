@@ -45,7 +45,7 @@ from minifier.process.progress import Phase, Progress, ProgressPipe, Ui, counted
 from minifier.reduction.probe.verdicts import seen
 from minifier.reduction.summary import KEPT, Summary
 from minifier.repro.emit.footer import needed_folder, versions
-from minifier.repro.source.conditions import Kept, SameLine, SameSeeds, SourceRun
+from minifier.repro.source.conditions import Kept, SameDraws, SameLine, SameSeeds, SourceRun
 from minifier.repro.source.edit_search import is_readable
 from minifier.repro.source.frozen import Frozen
 from minifier.repro.source.probe import TIMEOUT_FACTOR, SourceLab, passed, write_others
@@ -61,7 +61,8 @@ class KnownRun:
 
     failure: how the script failed; None if that is not known.
     path: folders that the script added to the import path.
-    check: the texts of statements that this tool has added.
+    check: the texts of statements that this tool has added, and no edit changes.
+    further: how many it has added besides.
     reached: the script as an interrupted reduction has left it; "" if there was none.
     """
 
@@ -69,6 +70,7 @@ class KnownRun:
     seconds: float = 0.0
     path: tuple[str, ...] = ()
     check: tuple[str, ...] = ()
+    further: int = 0
     reached: str = ""
 
 
@@ -89,10 +91,10 @@ def first_failure(
     failure = replace(failure, fingerprint=replace(failure.fingerprint, at_traced=True))
     lab.sought = failure.fingerprint
     lab.missing = missing_names(source)
-    lab.conditions = [SameLine(first), *([Kept(known.check)] if known.check else [])]
+    lab.conditions = [SameLine(first), *([Kept(known.check), SameDraws()] if known.check else [])]
     if not _type(failure.fingerprint).startswith(ERRORS_OF_DYNAMO):
-        frozen = Frozen(first)
-        lab.conditions += [frozen, *([SameSeeds(first)] if frozen.has_check else [])]
+        frozen = Frozen(first, has_other_check=bool(known.check))
+        lab.conditions += [frozen, *([SameSeeds(first)] if frozen.has_check or known.check else [])]
     lab.leave_out_backends(source)
     if not lab.holds([source])[0]:
         raise NoRepro(f"{said} fails in another way each time it is run")
@@ -287,6 +289,15 @@ def _absolute(source: str, package: str) -> str:
     return "".join(lines)
 
 
+def _own_statements(source: str, known: KnownRun) -> int:
+    """Return how many statements of the script a source has, without what was added as a check."""
+    tree = tree_of(source, known.check)
+    is_own: list[bool] = []
+    for node, around in zip(tree.statements, tree.enclosing, strict=True):
+        is_own.append(node not in tree.frozen and (around is None or is_own[around]))
+    return sum(is_own) - known.further
+
+
 def _reduce(
     program: Program,
     out: Path,
@@ -320,14 +331,13 @@ def _reduce(
         if known.seconds:
             lab.first_seconds = max(_MIN_FIRST_SECONDS, TIMEOUT_FACTOR * known.seconds)
         source, failure = first_failure(lab, as_run(program), of_backend, known, program.said)
-        added = len(known.check) + 1 if known.check else 0  # with the function of the script's statements
-        before = len(tree_of(as_run(program), lab.frozen).statements) - added
+        before = _own_statements(as_run(program), known)
 
-        def script(text: str, after: int, stopped: str, minimal: bool = False) -> ReducedScript:
+        def script(text: str, stopped: str, minimal: bool = False) -> ReducedScript:
             return ReducedScript(
                 text,
                 before,
-                after - added,
+                _own_statements(text, known),
                 minimal,
                 probes=tuple((verdict.value, count) for verdict, count in lab.counts.items()),
                 seconds=time.monotonic() - started,
@@ -344,13 +354,13 @@ def _reduce(
         def accepted(text: str) -> None:
             if not is_readable(lab, text):  # refused by the search
                 return
-            reached(script(text, len(tree_of(text, lab.frozen).statements), _KILLED))
+            reached(script(text, _KILLED))
 
         lab.accepted = accepted
         channel.say(f"reducing the script itself: {counted(before, 'statement')}")
         seconds = settings.seconds_for(known.seconds or lab.slowest_seconds)
         budget = search.Budget.of(settings.max_probes, seconds, started)
-        reached(script(source, before, _KILLED))
+        reached(script(source, _KILLED))
         try:
             reduced = reduce_source(lab, source, lines_of(failure), budget, folders, settings.wants)
             without_backends = lab.without_backends
@@ -361,7 +371,7 @@ def _reduce(
         finally:
             write_others(lab.others, out / "others")
         stopped = "" if reduced.minimal else _SPENT
-        done = script(reduced.source, reduced.statements, stopped, reduced.minimal)
+        done = script(reduced.source, stopped, reduced.minimal)
         in_aot_eager = (
             settings.explain and not without_backends and not stopped and lab.fails_in_aot_eager(reduced.source)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import itertools
 import os
@@ -19,8 +20,9 @@ from minifier.data.failure.evidence import stage_shown
 from minifier.data.failure.observed import describe, text
 from minifier.process.machine import own_frames
 from minifier.reduction.probe.children import AHEAD, fall_silent, imports_told, tell
-from minifier.repro.source.conditions import DRAWN, EXIT, BackendWatch
+from minifier.repro.source.conditions import DRAWN, DRAWS_AS_EAGER, EXIT, BackendWatch
 from minifier.repro.source.statement_tree import ORDINARY_FRAMES
+from minifier.torch_side.compare.results import random_states
 from minifier.torch_side.fx.script_objects import FILE, define
 
 _SEED = 0
@@ -49,18 +51,34 @@ def run_source(
 def run_after_control(source: str, file: str = FILE, watch: BackendWatch | None = None) -> dict[str, Any]:
     """Run the source in eager mode, in a fork of this process and in a folder of its own; if it passes, compiled.
 
-    Only the compiled run tells facts.
+    Only the compiled run tells facts, at its end also whether both leave torch's generators in the same state.
     """
     tell(stage=AHEAD)
+    reading, writing = os.pipe()
     control = os.fork()
     if control == 0:
         fall_silent()
         os.chdir(tempfile.mkdtemp())
-        os._exit(run_source(source, compiled=False, file=file)["status"] != "pass")
+        result = run_source(source, compiled=False, file=file)
+        os.write(writing, _digest_of_draws())
+        os._exit(result["status"] != "pass")
+    os.close(writing)
     if os.waitpid(control, 0)[1] != 0:
         return {"status": "invalid", "links": []}
+    in_eager = b""
+    os.set_blocking(reading, False)  # a process that the script has left may hold the other end
+    with contextlib.suppress(BlockingIOError):
+        in_eager = os.read(reading, hashlib.sha256().digest_size)
     tell(stage=Stage.COMPILE.value)
-    return run_source(source, file=file, watch=watch)
+    result = run_source(source, file=file, watch=watch)
+    tell(**{DRAWS_AS_EAGER: in_eager == _digest_of_draws()})
+    return result
+
+
+def _digest_of_draws() -> bytes:
+    """Return a digest of the states of torch's generators, on all devices."""
+    states = (state.cpu().numpy().tobytes() for _, state in sorted(random_states().items()))
+    return hashlib.sha256(b"".join(states)).digest()
 
 
 def in_eager(source: str) -> str:

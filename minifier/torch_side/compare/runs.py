@@ -23,7 +23,7 @@ from minifier.torch_side.compare.results import (
 )
 from minifier.torch_side.fx.tensors import flat
 from minifier.torch_side.torch_private.graphs import storage_key
-from minifier.torch_side.torch_private.unsettled import Draw, giving_draws, move, noting_draws, unsettled
+from minifier.torch_side.torch_private.unsettled import Draw, GivingDraws, NotingDraws, Unsettled, move
 
 # Ops whose result jumps at some values of their operands. `div` only with a rounding mode.
 _STEP_NAMES = """
@@ -92,7 +92,7 @@ class EagerRuns:
         Some composite ops compute something else under any mode. Then no run under a mode tells about eager.
         """
         self._draws.clear()
-        results = _unless_failed(self._run(within=functools.partial(noting_draws, self._draws)))
+        results = _unless_failed(self._run(within=functools.partial(NotingDraws, self._draws)))
         if results is None:  # perhaps because the draws were recorded
             self._draws.clear()
         return results
@@ -104,7 +104,7 @@ class EagerRuns:
     def variation(self, steps: float, unwritten: float) -> Results | None:
         """Run with inputs moved by `steps` eps. Every op rounds differently, and all that torch leaves undefined
         varies: unwritten memory is `unwritten`, and equal elements have another order. None if eager raises."""
-        within = functools.partial(unsettled, steps, self._count, unwritten)
+        within = functools.partial(Unsettled, steps, self._count, unwritten)
         results = _unless_failed(self._run(steps=steps, within=within))
         return results or self.moved(steps)
 
@@ -147,7 +147,7 @@ class EagerRuns:
         self._count += 1
         module = self._build(widened(self._graph, width))
         widen_module(module, width)
-        within = functools.partial(giving_draws, self._draws) if self.drew else contextlib.nullcontext
+        within = functools.partial(GivingDraws, self._draws) if self.drew else contextlib.nullcontext
         inputs = self._make_inputs()
         lazy = [i for i, value in enumerate(inputs) if self._widens_lazily and can_wait(value, width)]
         call = WidenedAsTaken(module, width, lazy).run if lazy else module.forward

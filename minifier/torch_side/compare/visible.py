@@ -184,7 +184,7 @@ class Unlike:
 def differences(compiled: Mapping[str, Leaf], eager: Mapping[str, Leaf]) -> list[Unlike]:
     """Return how a variable of a compiled run differs from the eager run's, by more than rounding."""
     rounded = [leaf for leaf in eager.values() if not leaf.is_exact]
-    largest = max((_scale(leaf) for leaf in rounded), default=0.0)
+    largest = max((scale(leaf) for leaf in rounded), default=0.0)
     coarseness = max((leaf.eps for leaf in rounded), default=0.0) * _MIN_EPSILONS / _MIN_RELATIVE_ERROR
     floor = largest * max(1.0, coarseness)
     found = [_difference(compiled[name], eager[name], floor) for name in eager if name in compiled]
@@ -193,7 +193,12 @@ def differences(compiled: Mapping[str, Leaf], eager: Mapping[str, Leaf]) -> list
     return [each for each in found if each is not None]
 
 
-def _scale(leaf: Leaf) -> float:
+def least_relative_error(leaf: Leaf) -> float:
+    """Return how large a difference has to be, over the largest number, to be more than rounding."""
+    return max(_MIN_RELATIVE_ERROR, _MIN_EPSILONS * leaf.eps)
+
+
+def scale(leaf: Leaf) -> float:
     """Return the largest finite number of a leaf."""
     numbers = leaf.numbers
     return float(numbers.abs().nan_to_num(0.0, 0.0, 0.0).max()) if numbers is not None and numbers.numel() else 0.0
@@ -213,8 +218,8 @@ def _difference(compiled: Leaf, eager: Leaf, floor: float = 0.0) -> Unlike | Non
     relative, limit = 0.0, 0.0
     if not eager.is_exact:
         of_tensor, of_number = _MIN_SHARE_OF_LARGEST
-        relative = max(_MIN_RELATIVE_ERROR, _MIN_EPSILONS * eager.eps)
-        limit = max(relative * _scale(eager), floor * (of_tensor if eager.sums or ours.numel() > 1 else of_number))
+        relative = least_relative_error(eager)
+        limit = max(relative * scale(eager), floor * (of_tensor if eager.sums or ours.numel() > 1 else of_number))
     sums = [abs(a - b) for a, b in zip(compiled.sums, eager.sums, strict=True)]
     if error <= limit and all(each <= max(limit, relative * eager.sums[-1]) for each in sums):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterable
@@ -56,7 +55,9 @@ def _in_tuple(result: Any) -> Any:
     return result if isinstance(result, (tuple, list)) else (result,)
 
 
-class _Recording(Mode):  # type: ignore[no-untyped-call]
+class NotingDraws(Mode):  # type: ignore[no-untyped-call]
+    """Append the results of ops that use the random number generator to `draws`. It can be entered again."""
+
     def __init__(self, draws: list[Draw]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.draws = draws
@@ -77,7 +78,12 @@ def _widened(value: Any) -> Any:
     return value.to(_WIDER.get(value.dtype, value.dtype)) if isinstance(value, torch.Tensor) else value
 
 
-class _Replaying(Mode):  # type: ignore[no-untyped-call]
+class GivingDraws(Mode):  # type: ignore[no-untyped-call]
+    """Replace the results of random ops by recorded ones in double precision. It can be entered again.
+
+    Raises OtherDraws if an op differs from the recorded op.
+    """
+
     def __init__(self, draws: list[Draw]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._draws = iter(draws)
@@ -93,19 +99,6 @@ class _Replaying(Mode):  # type: ignore[no-untyped-call]
         written = iter(i for i, _ in draw.written)
         results = tuple(args[next(written)] if r is None else _widened(r) for r in draw.results)
         return results if len(func._schema.returns) > 1 else results[0]
-
-
-def noting_draws(draws: list[Draw]) -> contextlib.AbstractContextManager[Any]:
-    """Append the results of ops that use the random number generator to `draws`. The context can be entered again."""
-    return _Recording(draws)
-
-
-def giving_draws(draws: list[Draw]) -> contextlib.AbstractContextManager[Any]:
-    """Replace the results of random ops by recorded ones in double precision. The context can be entered again.
-
-    Raises OtherDraws if an op differs from the recorded op.
-    """
-    return _Replaying(draws)
 
 
 _UNINITIALISED = {
@@ -173,8 +166,16 @@ def _magnitudes(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {key: abs(value) if key in ("alpha", "beta") else _magnitude(value) for key, value in kwargs.items()}
 
 
-class _Unsettled(Mode):  # type: ignore[no-untyped-call]
-    def __init__(self, steps: float, seed: int, unwritten: float = math.nan) -> None:
+class Unsettled(Mode):  # type: ignore[no-untyped-call]
+    """Change all results that torch leaves undefined. It can be entered again.
+
+    Every op that rounds does so differently: each element of its result moves by `steps` times eps, in half types by at
+    most 4, up or down, and a sum also by a fraction of its summands' magnitudes. Unwritten memory is `unwritten`, or 1
+    in integers. Among equal elements, sort, topk, kthvalue, median and mode choose another. erf and erfc are as inexact
+    as torch's vectorised versions.
+    """
+
+    def __init__(self, steps: float = 1.0, seed: int = 0, unwritten: float = math.nan) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._steps, self._seed, self._unwritten = steps, seed, unwritten
         self._generators: dict[torch.device, torch.Generator] = {}
@@ -247,22 +248,6 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
         value.mul_(torch.where(whole, 0.0, self._change(value)).to(value.dtype) + 1)
 
 
-def unsettled(steps: float = 1.0, seed: int = 0, unwritten: float = math.nan) -> contextlib.AbstractContextManager[Any]:
-    """Change all results that torch leaves undefined. The context can be entered again.
-
-    Every op that rounds does so differently: each element of its result moves by `steps` times eps, up or down, and a
-    sum also by a fraction of its summands' magnitudes. Unwritten memory is `unwritten`, or 1 in integers. Among equal
-    elements, sort, topk, kthvalue, median and mode choose another. erf and erfc are as inexact as torch's vectorised
-    versions.
-    """
-    return _Unsettled(steps, seed, unwritten)
-
-
 def move(value: torch.Tensor, steps: float, seed: int) -> None:
-    """Move the elements of a dense tensor in place, like `unsettled` moves the results of ops."""
-    _Unsettled(steps, seed).move(value)
-
-
-def round_differently(steps: float) -> None:
-    """Let each op of this process round in another way, by `steps` times eps, for good."""
-    unsettled(steps).__enter__()
+    """Move the elements of a dense tensor in place, like `Unsettled` moves the results of ops."""
+    Unsettled(steps, seed).move(value)
