@@ -27,7 +27,7 @@ from minifier.flow.whole_script import minify_failing_source, reduce_to_script
 from minifier.process.progress import Ui, counted
 from minifier.repro.report.outcome import Outcome
 from minifier.repro.source.eager_check import CheckedScript, Sight, with_check
-from minifier.torch_side.compare.visible import Leaf, Unlike, differences, is_noise, least_relative_error, scale
+from minifier.torch_side.compare.visible import Leaf, Unlike, differences, is_noise, noise_in, rounding_in, scale
 
 _MAX_SIGHTS = 4  # for which a check is tried
 _NAMES = re.compile(r"[A-Za-z_]\w*")
@@ -103,7 +103,9 @@ def sights(compiled: Notes, eager: Notes, other: Notes) -> Iterator[Sight]:
         shown = [each for each in unlike if each.compiled and each.eager] or unlike
         if shown:
             is_later = ours.moment is Moment.BEFORE and ours.place in places
-            yield _sight(ours, min(shown, key=_order), {**ours.leaves, **theirs.leaves}, is_later)
+            chosen = min(shown, key=_order)
+            sight = _sight(ours, chosen, {**ours.leaves, **theirs.leaves}, is_later)
+            yield replace(sight, noise=noise_in(chosen.expression, theirs.leaves, again.leaves))
         places.add(ours.place)
     went_alike = len(pairs) >= len(eager.notes) - 1  # but for the end
     if eager.error in ("", "SystemExit") or compiled.error or other.error != eager.error or not went_alike:
@@ -133,18 +135,9 @@ def _sight(note: Note, unlike: Unlike, leaves: Mapping[str, Leaf], is_later: boo
     if leaf is not None and (unlike.is_number or is_tensor):
         size = unlike.error if unlike.is_number else scale(leaf) or 1.0
         tolerance = 0.5 if leaf.is_exact else min(size, 1e30) * _SHARE_OF_ERROR
-        relative = 0.0 if leaf.is_exact else least_relative_error(leaf)
-    return Sight(
-        note.moment,
-        note.place,
-        unlike.expression,
-        unlike.compiled,
-        unlike.eager,
-        tolerance,
-        is_tensor,
-        is_later=is_later,
-        relative=relative,
-    )
+        relative = 0.0 if leaf.is_exact else rounding_in(leaf)
+    seen, off = (unlike.expression, unlike.compiled, unlike.eager), unlike.error if unlike.is_number else 0.0
+    return Sight(note.moment, note.place, *seen, tolerance, is_tensor, is_later=is_later, relative=relative, off=off)
 
 
 def minify_compared(found: FoundFailures, seen: Sequence[Sight], folder: RunFolder, run: Run) -> Outcome:

@@ -56,6 +56,13 @@ def test_what_a_second_eager_run_changes_as_much_does_not_count():
     assert found([after("a")], [after("b")], [after("c")]) == []
 
 
+def test_a_wrong_number_is_told_with_its_error_and_eagers_own():
+    runs = [Notes((after(torch.tensor([value, 5.0])),)) for value in (1.5, 1.0, 1.0001)]
+    (sight,) = sights(*runs)
+    moved = "with other rounding eager mode's moves by 0.0001"
+    assert str(sight) == f"`x` at line 7 is off by 0.5; {moved}: [1.5, 5] for [1, 5]"
+
+
 def test_a_variable_that_a_backend_of_the_script_changes_does_not_count():
     compiled = Notes((after([1], "graphs"),), of_backends=frozenset({"graphs"}))
     assert found(compiled, [after([], "graphs")]) == []

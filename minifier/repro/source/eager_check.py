@@ -51,7 +51,8 @@ class Sight:
     `expression` leads to it. `tolerance`: the absolute difference that is too large, for numbers; None for an exact
     value. `relative` is the relative difference that rounding may make. `error` has the exception's type that only
     eager mode raises, in the place of an expression. `compiled` and `eager` are the values as text. `is_later`: the
-    script had come to the place before, so that in a loop what it sees there is what the loop has made.
+    script had come to the place before, so that in a loop what it sees there is what the loop has made. Numbers are
+    `off` by so much, and differ by `noise` between two runs in eager mode of which the second rounds otherwise.
     """
 
     moment: Moment
@@ -64,6 +65,8 @@ class Sight:
     error: str = ""
     is_later: bool = False
     relative: float = 0.0
+    off: float = 0.0
+    noise: float = 0.0
 
     @property
     def is_result(self) -> bool:
@@ -75,6 +78,9 @@ class Sight:
         if self.error:
             return f"in eager mode it raises {self.error}{line}, under torch.compile it does not"
         what = "the result of the call" if self.is_result and self.expression == RESULT else f"`{self.expression}`"
+        if self.off and self.relative:
+            moved = f"with other rounding eager mode's moves by {self.noise:.1g}"
+            return f"{what}{line} is off by {self.off:.2g}; {moved}: {self.compiled} for {self.eager}"
         return f"{what}{line} is {self.compiled or 'not there'}, in eager mode {self.eager or 'not there'}"
 
 
@@ -109,20 +115,16 @@ def with_check(source: str, sight: Sight) -> Iterator[CheckedScript]:
     places = (sight, replace(sight, is_later=False)) if sight.is_later else (sight,)
     observed = [wrapper.module] if sight.error else [_observed(wrapper, each, seen, names) for each in places]
     modules = {each.code: each for each in observed if each is not None}
-    bodies = (
-        (module, body)
-        for module in modules.values()
-        for body in dict.fromkeys((_split(module, once=True), _split(module, once=False)))
-    )
-    for module, body in bodies:
-        text, first_line = _written(module, body, sight, names)
-        lines = text.splitlines()
-        of_check = (
-            each
-            for where, each in texts_of(text)
-            if each == f"{seen} = []" or (where.start >= first_line and not lines[where.start - 1].startswith(" "))
-        )
-        yield CheckedScript(text, sight, tuple(dict.fromkeys(of_check)))
+    for module in modules.values():
+        for body in dict.fromkeys((_split(module, once=True), _split(module, once=False))):
+            text, first_line = _written(module, body, sight, names)
+            lines = text.splitlines()
+            of_check = (
+                each
+                for where, each in texts_of(text)
+                if each == f"{seen} = []" or (where.start >= first_line and not lines[where.start - 1].startswith(" "))
+            )
+            yield CheckedScript(text, sight, tuple(dict.fromkeys(of_check)))
 
 
 def _new(name: str, names: set[str]) -> str:

@@ -120,10 +120,8 @@ def _of_object(value: Any, expression: str, seen: dict[int, Any], depth: int) ->
     elif isinstance(value, Set):
         plain = [repr(item) for item in value if isinstance(item, _PLAIN)]
         if len(plain) == len(value) <= _MAX_ITEMS:
-            yield Leaf(
-                f"sorted({expression})" if len({type(item) for item in value}) == 1 else expression,
-                ", ".join(sorted(plain)),
-            )
+            is_ordered = len({type(item) for item in value}) == 1
+            yield Leaf(f"sorted({expression})" if is_ordered else expression, ", ".join(sorted(plain)))
         return
     elif isinstance(value, (Sequence, deque)):
         yield Leaf(f"len({expression})", str(len(value)))
@@ -193,7 +191,7 @@ def differences(compiled: Mapping[str, Leaf], eager: Mapping[str, Leaf]) -> list
     return [each for each in found if each is not None]
 
 
-def least_relative_error(leaf: Leaf) -> float:
+def rounding_in(leaf: Leaf) -> float:
     """Return how large a difference has to be, over the largest number, to be more than rounding."""
     return max(_MIN_RELATIVE_ERROR, _MIN_EPSILONS * leaf.eps)
 
@@ -218,7 +216,7 @@ def _difference(compiled: Leaf, eager: Leaf, floor: float = 0.0) -> Unlike | Non
     relative, limit = 0.0, 0.0
     if not eager.is_exact:
         of_tensor, of_number = _MIN_SHARE_OF_LARGEST
-        relative = least_relative_error(eager)
+        relative = rounding_in(eager)
         limit = max(relative * scale(eager), floor * (of_tensor if eager.sums or ours.numel() > 1 else of_number))
     sums = [abs(a - b) for a, b in zip(compiled.sums, eager.sums, strict=True)]
     if error <= limit and all(each <= max(limit, relative * eager.sums[-1]) for each in sums):
@@ -242,8 +240,14 @@ def is_noise(unlike: Unlike, eager: Mapping[str, Leaf], other_eager: Mapping[str
         return (one is None) != (other is None)
     if one.numbers is None or other.numbers is None or one.numbers.shape != other.numbers.shape:
         return _difference(one, other) is not None
-    noise = _error(one.numbers, other.numbers)
+    noise = noise_in(unlike.expression, eager, other_eager)
     return noise > 0 if one.is_exact else _FACTOR_OF_NOISE * noise >= unlike.error
+
+
+def noise_in(expression: str, eager: Mapping[str, Leaf], other_eager: Mapping[str, Leaf]) -> float:
+    """Return the largest difference between the numbers of a leaf in two eager runs; 0 where they have no such."""
+    one, other = (each[expression].numbers if expression in each else None for each in (eager, other_eager))
+    return 0.0 if one is None or other is None or one.shape != other.shape else _error(one, other)
 
 
 def _said(leaf: Leaf) -> str:
