@@ -2,19 +2,15 @@
 
     python benchmarks/silent.py [--only REGEX]... [--write]
 
-Each program of the corpus with a `cause:` runs by itself, under `minify run`, and with torch's own minifier switched on
-as its documentation says for wrong results. See README.md beside it. The classes of causes are those of a study of such
-bugs, arXiv 2604.08720.
+Each program of the corpus with a `cause:` runs by itself, under `minify run`, and under torch's own minifier. README.md
+has more. The classes of causes are those of a study, arXiv 2604.08720.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import json
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,6 +18,7 @@ from typing import Any
 
 import click
 import scale
+from observing import run_python
 from programs import Program, environment, programs
 
 TABLE = Path(__file__).with_name("SILENT.md")
@@ -50,22 +47,12 @@ def is_noticed_by_torch(program: Program) -> bool:
         folder = Path(name)
         script = program.put_into(folder)
         variables = {
+            **environment(),
             "TORCHDYNAMO_REPRO_AFTER": "aot",
             "TORCHDYNAMO_REPRO_LEVEL": "4",
             "TORCH_COMPILE_DEBUG_DIR": str(folder / "debug"),
         }
-        command = [sys.executable, script.name, *program.arguments]
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run(
-                command,
-                cwd=folder,
-                env=environment() | variables,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=_LIMIT_SECONDS,
-                check=False,
-            )
+        run_python([script, *program.arguments], folder, _LIMIT_SECONDS, variables=variables)
         return any((folder / "debug").rglob("*.py"))
 
 

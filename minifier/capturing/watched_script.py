@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from minifier.capturing.script import ScriptEnd
-from minifier.torch_side.compare.results import random_state_kept, random_states
+from minifier.torch_side.compare.results import random_digest, random_state_kept
 from minifier.torch_side.compare.visible import Leaf, leaves_of
 from minifier.torch_side.torch_private.dynamo import observe_compiled_calls
 from minifier.torch_side.torch_private.modes import is_capturing, without_modes
@@ -186,8 +186,7 @@ class WatchedScript:
 def _draws() -> str:
     """Return a digest of the states of torch's, Python's and NumPy's random numbers."""
     digest = hashlib.sha256(repr(random.getstate()).encode())
-    for _, state in sorted(random_states().items()):
-        digest.update(state.cpu().numpy().tobytes())
+    digest.update(random_digest())
     if (numpy := sys.modules.get("numpy")) is not None:
         digest.update(repr(numpy.random.get_state()).encode())
     return digest.hexdigest()

@@ -401,10 +401,11 @@ def without_classes(script: Script) -> Iterator[Edit]:
         if not isinstance(node, cst.ClassDef) or node.keywords or node.decorators:
             continue
         name = node.name.value
-        yield from (Edit({node: [], **inner}) for inner in _inner_objects(script, node))
+        calls = _made(script, node)
+        yield from (Edit({node: [], **inner}) for inner in _inner_objects(node, calls))
         if m.matches(node, m.ClassDef(bases=[m.Arg(keyword=None)])) and m.matches(node.body, _EMPTY):
             yield Edit({node: [], **{use: [node.bases[0].value] for use in script.uses(name)}})
-        elif (edit := _without_object(script, node)) is not None:
+        elif (edit := _without_object(script, node, calls)) is not None:
             yield edit
 
 
@@ -421,9 +422,9 @@ def _bound_to(method: cst.FunctionDef) -> tuple[str, cst.FunctionDef]:
     return own.name.value, method.with_changes(params=method.params.with_changes(params=params))
 
 
-def _inner_objects(script: Script, node: cst.ClassDef) -> Iterator[Changes]:
+def _inner_objects(node: cst.ClassDef, calls: Sequence[cst.Call]) -> Iterator[Changes]:
     """Yield what replaces the calls of a class: each object that its `__init__` makes for an attribute of `self`."""
-    calls, init = _made(script, node), next((each for each in node.body.body if m.matches(each, _INIT)), None)
+    init = next((each for each in node.body.body if m.matches(each, _INIT)), None)
     if not isinstance(init, cst.FunctionDef) or not calls:
         return
     own, function = _bound_to(init)
@@ -438,7 +439,7 @@ def _inner_objects(script: Script, node: cst.ClassDef) -> Iterator[Changes]:
                 yield {call: [result] for call, result in zip(calls, results, strict=True)}
 
 
-def _without_object(script: Script, node: cst.ClassDef) -> Edit | None:
+def _without_object(script: Script, node: cst.ClassDef, calls: Sequence[cst.Call]) -> Edit | None:
     """Return the edit that puts functions in the place of a class, and variables in that of its object's attributes.
 
     What `__init__` does stands where a line of the module made the object, or else behind the functions. A call of the
@@ -447,7 +448,6 @@ def _without_object(script: Script, node: cst.ClassDef) -> Edit | None:
     """
     methods = [each for each in node.body.body if m.matches(each, _METHOD) and isinstance(each, cst.FunctionDef)]
     init = next((each for each in methods if m.matches(each, _INIT)), None)
-    calls = _made(script, node)
     given = _given(_bound_to(init)[1], calls[0], is_method=False) if init is not None and calls else {}
     if len(methods) < len(node.body.body) or given is None or not (len(calls) == 1 or (calls and init is None)):
         return None
@@ -590,6 +590,7 @@ def without_parameters(script: Script) -> Iterator[Edit]:
         )
         params = [*node.params.posonly_params, *node.params.params]
         calls = list(_calls(script, node, around.name.value if isinstance(around, cst.ClassDef) else ""))
+        has_star = any(arg.star for call in calls for arg in call.args)
         for position, param in enumerate([*params, *node.params.kwonly_params]):
             name = param.name.value
             if (is_method and not position) or name == "backend":
@@ -597,7 +598,6 @@ def without_parameters(script: Script) -> Iterator[Edit]:
             place = position - is_method if position < len(params) else -1
             gone = [arg for call in calls for i, arg in enumerate(call.args) if _goes_to(arg, i, name, place)]
             read = uses_of(node.body, name)
-            has_star = any(arg.star for call in calls for arg in call.args)
             is_same = len(gone) == len(calls) and len({script.code(arg.value) for arg in gone}) == 1 and not has_star
             if not read or (is_same and _is_plain(gone[0].value)):
                 put = _puts(script, read, gone[0].value) if read else {}

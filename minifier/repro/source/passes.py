@@ -35,11 +35,7 @@ COARSE_PASSES: tuple[SourcePass, ...] = (
         "a class without a body to its base, an object to its functions and values, or to an object that it makes",
         edits.without_classes,
     ),
-    SourcePass(
-        "parameters",
-        "a parameter with its arguments, one that has the same value in all calls",
-        edits.without_parameters,
-    ),
+    SourcePass("parameters", "a parameter that is not read, or has one value in all calls", edits.without_parameters),
     SourcePass("targets", "`a = f(x)` to `f(x)`", edits.without_targets),
     SourcePass(
         "aliases", "a variable that is used once, or names a name, its value being put in its place", edits.inlined

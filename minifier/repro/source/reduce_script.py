@@ -289,15 +289,6 @@ def _absolute(source: str, package: str) -> str:
     return "".join(lines)
 
 
-def _own_statements(source: str, known: KnownRun) -> int:
-    """Return how many statements of the script a source has, without what was added as a check."""
-    tree = tree_of(source, known.check)
-    is_own: list[bool] = []
-    for node, around in zip(tree.statements, tree.enclosing, strict=True):
-        is_own.append(node not in tree.frozen and (around is None or is_own[around]))
-    return sum(is_own) - known.further
-
-
 def _reduce(
     program: Program,
     out: Path,
@@ -331,13 +322,18 @@ def _reduce(
         if known.seconds:
             lab.first_seconds = max(_MIN_FIRST_SECONDS, TIMEOUT_FACTOR * known.seconds)
         source, failure = first_failure(lab, as_run(program), of_backend, known, program.said)
-        before = _own_statements(as_run(program), known)
+
+        def own_statements(text: str) -> int:
+            tree = tree_of(text, lab.frozen)
+            return sum(tree.text(node) not in known.check for node in tree.statements) - known.further
+
+        before = own_statements(as_run(program))
 
         def script(text: str, stopped: str, minimal: bool = False) -> ReducedScript:
             return ReducedScript(
                 text,
                 before,
-                _own_statements(text, known),
+                own_statements(text),
                 minimal,
                 probes=tuple((verdict.value, count) for verdict, count in lab.counts.items()),
                 seconds=time.monotonic() - started,

@@ -22,7 +22,7 @@ from minifier.process.machine import own_frames
 from minifier.reduction.probe.children import AHEAD, fall_silent, imports_told, tell
 from minifier.repro.source.conditions import DRAWN, DRAWS_AS_EAGER, EXIT, BackendWatch
 from minifier.repro.source.statement_tree import ORDINARY_FRAMES
-from minifier.torch_side.compare.results import random_states
+from minifier.torch_side.compare.results import random_digest
 from minifier.torch_side.fx.script_objects import FILE, define
 
 _SEED = 0
@@ -60,7 +60,7 @@ def run_after_control(source: str, file: str = FILE, watch: BackendWatch | None 
         fall_silent()
         os.chdir(tempfile.mkdtemp())
         result = run_source(source, compiled=False, file=file)
-        os.write(writing, _digest_of_draws())
+        os.write(writing, random_digest())
         os._exit(result["status"] != "pass")
     os.close(writing)
     if os.waitpid(control, 0)[1] != 0:
@@ -71,14 +71,8 @@ def run_after_control(source: str, file: str = FILE, watch: BackendWatch | None 
         in_eager = os.read(reading, hashlib.sha256().digest_size)
     tell(stage=Stage.COMPILE.value)
     result = run_source(source, file=file, watch=watch)
-    tell(**{DRAWS_AS_EAGER: in_eager == _digest_of_draws()})
+    tell(**{DRAWS_AS_EAGER: in_eager == random_digest()})
     return result
-
-
-def _digest_of_draws() -> bytes:
-    """Return a digest of the states of torch's generators, on all devices."""
-    states = (state.cpu().numpy().tobytes() for _, state in sorted(random_states().items()))
-    return hashlib.sha256(b"".join(states)).digest()
 
 
 def in_eager(source: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
@@ -110,6 +111,12 @@ def set_seed(seed: int) -> None:
 def random_states() -> RandomStates:
     """Return the states of the generators in use."""
     return {"cpu": torch.get_rng_state()} | {name: module.get_rng_state(i) for name, module, i in _devices_in_use()}
+
+
+def random_digest() -> bytes:
+    """Return a digest of the states of the generators in use."""
+    states = (state.cpu().numpy().tobytes() for _, state in sorted(random_states().items()))
+    return hashlib.sha256(b"".join(states)).digest()
 
 
 def set_random_states(states: RandomStates) -> None:
