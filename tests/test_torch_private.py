@@ -10,6 +10,8 @@ import os
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
+from torch._guards import CompileContext
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
 
@@ -152,6 +154,21 @@ def test_a_value_that_a_variable_forces_is_set_all_the_same(forked):
         return before, config.suppress_errors
 
     assert forked(work) == (True, False)
+
+
+def test_dynamo_has_compiled_nothing_after_it_was_warmed_up(forked):
+    def work():
+        dynamo.warm_up_dynamo()
+        ids, counted = [], dict(counters)
+
+        def backend(gm, inputs):
+            ids.append(str(CompileContext.current_compile_id()))
+            return gm
+
+        torch.compile(lambda x: x + 1, backend=backend)(X)
+        return ids, counted
+
+    assert forked(work) == (["0/0"], {})
 
 
 class Quiet(TorchFunctionMode):

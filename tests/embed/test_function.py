@@ -97,7 +97,7 @@ model, x, y = Model(), torch.randn(2, 3), torch.randn(3)
 compiled = torch.compile(fn, backend=counts)
 compiled(x), torch.compile(model, backend=counts)(x, y)
 before, count = state(), len(compilations)
-entries = [compiled_entries(code) for code in (fn.__code__, Model.forward.__code__)]
+entries = [len(compiled_entries(code)) for code in (fn.__code__, Model.forward.__code__)]
 threads = threading.active_count()
 for backend, expected in (("faulty_raise", True), ("eager", False)):
     for checked, inputs in ((model, [x, y]), (fn, [torch.ones(5, 7)])):  # sizes that are not to become dynamic
@@ -111,7 +111,7 @@ def hangs(gm, inputs):
     return gm.forward
 
 assert minifier.check(fn, [torch.ones(5, 7)], hangs, timeout=2).fingerprint.kind.value == "timeout"
-after = [compiled_entries(code) for code in (fn.__code__, Model.forward.__code__)]
+after = [len(compiled_entries(code)) for code in (fn.__code__, Model.forward.__code__)]
 assert (after, threading.active_count()) == (entries, threads) and 0 not in entries[:2]
 compiled(x)
 assert len(compilations) == count, "the user's own function was compiled again"

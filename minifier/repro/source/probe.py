@@ -24,6 +24,7 @@ from minifier.repro.source.conditions import DRAWN, BackendWatch, Condition, Sou
 from minifier.repro.source.passes import MODULES
 from minifier.repro.source.run_source import run_after_control, run_source
 from minifier.torch_side.fx.script_objects import FILE
+from minifier.torch_side.torch_private.dynamo import warm_up_dynamo
 from minifier.torch_side.torch_private.inductor import link_libraries
 from minifier.torch_side.torch_private.modes import built_devices
 
@@ -121,6 +122,8 @@ class SourceLab:
         (end,) = run_children([self._job(source, compiled=compiled)], self._limits(), self.scratch)
         if preload(end.loaded):
             look_at_machine(source, is_on_host=not built_devices())
+            if not built_devices():  # Dynamo asks for the state of their generators
+                warm_up_dynamo()
         return end
 
     def holds(self, sources: Sequence[str]) -> list[bool]:

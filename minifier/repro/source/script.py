@@ -88,7 +88,13 @@ class Script:
     def after(self, edits: Iterable[Edit]) -> str | None:
         """Return the source after edits that do not touch; None if libcst refuses them."""
         changes = {old: new for edit in edits for old, new in edit.changes.items()}
-        module = changed(self.module, changes)
+        around = set[cst.CSTNode]()
+        for node in changes:
+            outer = self.parent.get(node)
+            while outer is not None and outer not in around:
+                around.add(outer)
+                outer = self.parent.get(outer)
+        module = changed(self.module, changes, around)
         return _or_none(lambda: module.code) if isinstance(module, cst.Module) else None
 
     @cached_property
@@ -228,9 +234,12 @@ def with_values(node: cst.CSTNode, values: Mapping[str, cst.BaseExpression]) -> 
     return changed(node, {use: [in_place_of(use, value, parent.get(use))] for use, value in uses.items()})
 
 
-def changed(node: cst.CSTNode, changes: Changes) -> cst.CSTNode | None:
-    """Return the node after the changes; None if libcst refuses them, as for a default ahead of a parameter."""
-    result = _or_none(lambda: node.visit(_Changing(changes)))
+def changed(node: cst.CSTNode, changes: Changes, around: Collection[cst.CSTNode] | None = None) -> cst.CSTNode | None:
+    """Return the node after the changes; None if libcst refuses them, as for a default ahead of a parameter.
+
+    `around` are the nodes that have changed ones in them, if known: the others need not be visited.
+    """
+    result = _or_none(lambda: node.visit(_Changing(changes, around)))
     return result if isinstance(result, cst.CSTNode) else None
 
 
@@ -245,9 +254,12 @@ def _or_none(make: Callable[[], T]) -> T | None:
 
 
 class _Changing(cst.CSTTransformer):
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: Changes, around: Collection[cst.CSTNode] | None) -> None:
         super().__init__()
-        self.changes = changes
+        self.changes, self.around = changes, around
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node not in self.changes and (self.around is None or node in self.around)
 
     def on_leave(  # type: ignore[override]
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode

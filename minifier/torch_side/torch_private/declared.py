@@ -170,6 +170,9 @@ VECTORS = _caches("torch._inductor.cpu_vec_isa:valid_vec_isa_list")
 _each_time = partial(_declare, loses="time: each probe with inductor makes anew what is made once")
 KEY = _each_time("torch._inductor.codecache:torch_key")
 PATTERNS = _each_time("torch._inductor.fx_passes.joint_graph:lazy_init")
+GUARDS_TIMED = _declare(
+    "torch._dynamo.guards:profile_guard_manager", loses="time: Dynamo times the guards of each function that it traces"
+)
 THREADS = _declare(
     "torch._inductor.async_compile:AsyncCompile.pool", loses="inductor in a fork of a process that has compiled"
 )

@@ -25,6 +25,7 @@ from torch._dynamo.exc import (
     Unsupported,
 )
 from torch._dynamo.output_graph import FakeRootModule, OutputGraph
+from torch._dynamo.utils import counters
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.node import map_arg
 
@@ -351,6 +352,18 @@ def dynamo_caches_restored(is_ours: Callable[[Any], bool]) -> Iterator[None]:
                 _remove_from(code, is_ours)
 
 
+def warm_up_dynamo() -> None:
+    """Trace a function here, so that Dynamo has looked up its tables and backends once for all forks of this process.
+
+    For its log Dynamo times the guards of each function, after 30 ms in which it empties the caches of the machine: not
+    in these forks. Together this is more than half of what it takes to trace a function of a few ops.
+    """
+    declared.GUARDS_TIMED.assign(lambda *_: 0.0)
+    torch.compile(lambda tensor: -tensor, backend="eager")(torch.zeros(1))
+    torch.compiler.reset()
+    counters.clear()
+
+
 def isolated_compile(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:
     """Return the function under torch.compile, with limits of recompilation of its own where this torch can do that."""
     can_isolate = "isolate_recompiles" in inspect.signature(torch.compile).parameters
@@ -359,12 +372,8 @@ def isolated_compile(function: Callable[..., Any], backend: Any) -> Callable[...
     return compiled
 
 
-def compiled_entries(code: CodeType) -> int:
-    """Return how many compiled codes Dynamo's cache has for this code, without removed entries."""
-    return len(_entries_of(code))
-
-
-def _entries_of(code: CodeType) -> list[Any]:
+def compiled_entries(code: CodeType) -> list[Any]:
+    """Return the entries that Dynamo's cache has for this code, without removed ones."""
     entries = declared.ENTRIES.find()
     return (
         []
@@ -379,7 +388,7 @@ def _remove_from(code: CodeType, is_ours: Callable[[Any], bool]) -> None:
     Next to other entries, an entry is removed as Dynamo does it when an object dies that the entry's guards check: it
     stays, without its code.
     """
-    entries = _entries_of(code)
+    entries = compiled_entries(code)
     ours = [entry for entry in entries if is_ours(declared.COMPILER_OF_ENTRY.of(entry))]
     reset, deleted = declared.RESET.find(), declared.DELETED.find()
     if ours and len(ours) == len(entries) and reset is not None:
