@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -86,15 +86,15 @@ class Interpreter:
         self.child = self._launch(script, self.work, environment, self._printed, first, given)
         return self.child
 
-    def go_on(self, path: Sequence[str]) -> Child:
-        """Let an interpreter that waits run its script, with these folders on its import path."""
+    def go_on(self, path: Sequence[str], variables: Mapping[str, str]) -> Child:
+        """Let an interpreter that waits run its script, with folders on its import path and environment variables."""
         assert self.child is not None, "only an interpreter that was started waits"
-        self.say(path=list(path))
+        self.say(path=list(path), variables=dict(variables))
         self._close()
         return self.child
 
-    def say(self, **word: list[str]) -> None:
-        """Send a message to an interpreter that waits: `imports` (modules), or `path`, which ends the waiting."""
+    def say(self, **word: list[str] | dict[str, str]) -> None:
+        """Send a message to an interpreter that waits: `imports` (modules), or `path` and `variables`, which end it."""
         assert self.word is not None, "only an interpreter that waits has a pipe"
         with contextlib.suppress(ChannelEnded):  # it has died, which its exit status shows
             self.word.send(**word)

@@ -13,7 +13,7 @@ from outcomes import outcome
 
 from minifier.capturing.script import Program
 from minifier.data.case import Script
-from minifier.data.case.files import MARK, forget_key, is_made_here, key_file, mark_of_repro, marked, why_no_key
+from minifier.data.case.files import MARK, _key, is_made_here, key_file, mark_of_repro, marked, why_no_key
 from minifier.data.case.store import CASE, GRAPH, is_own, load, save
 from minifier.errors import UsageError
 from minifier.flow.folders import (
@@ -35,9 +35,9 @@ from minifier.repro.report.write_reports import read_finished, write_reports
 def home(tmp_path, monkeypatch):
     """A data folder of the test's own; the key of the test run comes back afterwards."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    forget_key()
+    _key.cache_clear()
     yield tmp_path / "data"
-    forget_key()
+    _key.cache_clear()
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_another_key_makes_everything_foreign(case, home):
     assert stat.S_IMODE(key_file().stat().st_mode) == 0o600 and len(key_file().read_bytes()) == 32
     assert [path.name for path in key_file().parent.iterdir()] == ["key"]
     key_file().unlink()
-    forget_key()
+    _key.cache_clear()
     assert not is_own(case)
 
 

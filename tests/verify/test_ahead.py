@@ -48,17 +48,20 @@ def script_in(folder: Path, text: str) -> Path:
     return path
 
 
-def verified(script: Path, interpreters: Interpreters, **options):
+def verified(script: Path, interpreters: Interpreters, more=(), **options):
     """Two runs, the second of them in an interpreter that was started ahead if there is one for it."""
     sought = Fingerprint(Stage.RUN, Kind.EXCEPTION)
     conditions = Conditions(
-        sought, timeout=60, more=(), any_stage=True, match="as it is sought", interpreters=interpreters, **options
+        sought, timeout=60, more=more, any_stage=True, match="as it is sought", interpreters=interpreters, **options
     )
     return verify(script, conditions, runs=2)
 
 
-def test_it_runs_the_script_as_python_does(tmp_path, interpreters):
+@pytest.mark.parametrize("more", [(), None])
+def test_it_runs_the_script_as_python_does(tmp_path, monkeypatch, interpreters, more):
     """Everything that a script can see of its interpreter, but for the modules that are there already."""
+    monkeypatch.setenv("SETTING_OF_THE_SCRIPT", "1")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     module = tmp_path / "elsewhere"
     module.mkdir()
     (module / "beside.py").write_text("HERE = __file__")
@@ -69,15 +72,25 @@ def test_it_runs_the_script_as_python_does(tmp_path, interpreters):
         import beside, os, sys
         print(__name__, sys.argv, os.path.basename(__file__), os.listdir("."), sys.stdin.read() == "", file=sys.stderr)
         print([entry for entry in sys.path if "observer" in entry], len(os.listdir("/proc/self/fd")), file=sys.stderr)
+        print(sorted(os.environ), file=sys.stderr)
         print(os.environ.get("PYTHONPATH", "").split(os.pathsep)[0] == os.path.dirname(beside.HERE), file=sys.stderr)
         raise ValueError("as it is sought")
         """,
     )
     start_ahead(interpreters)
-    found = verified(script, interpreters, extra_path=[str(module)])
+    found = verified(script, interpreters, more, extra_path=[str(module)])
     assert not interpreters.waiting
     cold, ahead = (run.output.partition("Traceback")[0] for run in found.runs)
     assert cold == ahead and "__main__ ['repro.py'] repro.py ['repro.py'] True" in cold and cold.endswith("True\n")
+    assert ("SETTING_OF_THE_SCRIPT" in cold) is (more is None)
+
+
+def test_one_for_which_a_library_is_set_up_is_started_anew(tmp_path, monkeypatch, interpreters):
+    """OpenMP has read its variables where torch is imported already."""
+    monkeypatch.setenv("OMP_PROC_BIND", "close")
+    start_ahead(interpreters)
+    verified(script_in(tmp_path, RAISES), interpreters, more=None)
+    assert interpreters.waiting
 
 
 def test_the_first_run_is_of_an_interpreter_that_was_not(tmp_path, interpreters):

@@ -153,11 +153,6 @@ def _key() -> bytes | str:
         return f"{error.filename or 'the key'}: {error.strerror}"
 
 
-def forget_key() -> None:
-    """Look for the key again when it is needed next."""
-    _key.cache_clear()
-
-
 def why_no_key() -> str:
     """Return why nothing can be marked, or "" if there is a key."""
     key = _key()

@@ -256,6 +256,15 @@ def others(environment: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(ordinary(environment, None).keys() - ordinary(environment).keys()))
 
 
+def set_later(environment: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the variables that an interpreter with the ordinary ones still lacks once torch is imported.
+
+    None if a library below torch reads one of them when it is loaded.
+    """
+    missing = {name: environment[name] for name in others(environment)}
+    return None if any(map(_LIBRARIES.match, missing)) else missing
+
+
 def may_be_written(name: str, value: str) -> bool:
     """Tell whether a script may show the variable: no path, no secret, no long text."""
     is_private = "/" in value or is_secret(name)

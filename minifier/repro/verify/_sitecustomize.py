@@ -71,8 +71,8 @@ def note_packages() -> None:
 def wait_for_the_script() -> None:
     """Import the script's likely imports early, then wait for the script.
 
-    A pipe delivers lines of JSON: `imports` to do, and at last `path`, with folders for the import path. Nothing else
-    tells this interpreter from a fresh interpreter.
+    A pipe delivers lines of JSON: `imports` to do, and at last environment `variables` and `path`, with folders for the
+    import path. Nothing else tells this interpreter from a fresh interpreter.
     """
     with open(os.path.join(here, "waits")) as file:
         descriptor = int(file.read())
@@ -88,6 +88,7 @@ def wait_for_the_script() -> None:
             os._exit(0)  # the parent has ended
     gc.enable()
     atexit.register(end_at_once)  # registered first, called last
+    os.environ.update(message["variables"])
     if message["path"]:
         sys.path[:0] = message["path"]
         paths = [*message["path"], *filter(None, [os.environ.get("PYTHONPATH")])]

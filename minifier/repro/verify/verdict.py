@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import signal
@@ -12,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from minifier.data.case.switches import set_later
 from minifier.data.failure import Aspect, Failure, Fingerprint, Kind, Stage, matches, same
 from minifier.data.failure.evidence import exit_status, fatal_signal, hang, no_memory, stage_shown
 from minifier.data.failure.fingerprint import aborted_without_memory, failure_of, of_line, with_native
@@ -171,6 +173,13 @@ class Conditions:
         """Whether the script may use most of the free memory."""
         return self.memory is None and (self.sought is None or self.sought.kind is not Kind.OUT_OF_MEMORY)
 
+    @property
+    def set_later(self) -> dict[str, str] | None:
+        """The variables that an interpreter which was started ahead still needs; None if it cannot run the script."""
+        if not self.is_unlimited or self.given or self.more:
+            return None
+        return set_later(os.environ) if self.more is None else {}
+
     def are_met(self, run: ScriptRun) -> bool:
         """Return whether a run showed the sought failure."""
         assert self.sought is not None, "a failure is sought"
@@ -194,8 +203,8 @@ class Started:
     def __init__(self, script: Path, conditions: Conditions, ahead: bool = False) -> None:
         self._conditions = conditions
         interpreters = conditions.interpreters
-        may_be_ahead = ahead and conditions.is_unlimited and conditions.more == () and not conditions.given
-        started_ahead = interpreters.take_ahead(script) if may_be_ahead else None
+        self._later = conditions.set_later if ahead else None
+        started_ahead = interpreters.take_ahead(script) if self._later is not None else None
         self.ahead = started_ahead is not None
         self.interpreter = started_ahead or Interpreter(interpreters.launch)
         self.folder, self.observer = self.interpreter.folder, self.interpreter.observer
@@ -218,7 +227,7 @@ class Started:
             (self.observer / "watch-logs").touch()
         if self.ahead:
             self._link_compiled()
-            return self.interpreter.go_on(conditions.extra_path)
+            return self.interpreter.go_on(conditions.extra_path, self._later or {})
         environment = clean_environment(self.folder, conditions.extra_path, conditions.more) | dict(conditions.given)
         self._link_compiled()
         memory = [] if conditions.is_unlimited else [conditions.memory, free_memory(_MEMORY_FRACTION)]
