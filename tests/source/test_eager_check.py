@@ -10,7 +10,7 @@ import torch
 
 from minifier.capturing.watched_script import Moment, Place
 from minifier.repro.source.conditions import Kept
-from minifier.repro.source.eager_check import Sight, with_check
+from minifier.repro.source.eager_check import Sight, with_check, with_returned_value
 from minifier.repro.source.run_source import in_eager
 from minifier.torch_side.fx.script_objects import define
 
@@ -134,7 +134,7 @@ def test_a_loop_or_a_function_of_one_line_gets_no_statement():
 
 def test_larger_values_may_differ_by_rounding():
     (form, _) = forms(ASSIGNED, "y = fast", AFTER, RESULT, 0.01, relative=1e-3)
-    assert "assert_close(seen, expected, rtol=1e-03, atol=1e-02, equal_nan=True)" in form.text
+    assert "assert_close(actual, seen, rtol=1e-03, atol=1e-02, equal_nan=True)" in form.text
 
 
 def test_definitions_run_once_unless_they_need_a_value_of_the_script():
@@ -181,3 +181,28 @@ def test_columns_count_bytes():
 def test_a_place_that_is_not_in_the_source_has_no_check():
     assert list(with_check(ASSIGNED, Sight(AFTER, Place(99), "y", "1", "2"))) == []
     assert forms(HEAD + "z = [fast(x) for x in ()]\n", "z =", AFTER, RESULT, 0.01) == []
+
+
+@pytest.mark.parametrize(
+    "where", [("import torch", Moment.ENDED, "y", 0.01), ("import torch", Moment.ENDED, "y.tolist()")]
+)
+def test_a_value_that_is_noted_last_is_returned_in_the_end(where):
+    for form in forms(ASSIGNED, *where):
+        text = with_returned_value(form.text)
+        assert "actual = run()\nwith torch.compiler" in text and "    expected = run()\n" in text and "seen" not in text
+        assert (ended(text), ended(in_eager(text))) == ("AssertionError", "passes")
+
+
+@pytest.mark.parametrize(
+    ("source", "where"),
+    [
+        (NESTED, ("total +=", AFTER, RESULT, 0.01)),
+        (ASSIGNED, ("print(y)", Moment.BEFORE, "y", 0.01)),
+        (ASSIGNED, ("import torch", Moment.ENDED, "", None)),
+    ],
+    ids=["in a loop", "not last", "an exception"],
+)
+def test_a_value_that_is_noted_elsewhere_stays_noted(source, where):
+    facts = {} if where[2] else {"error": "ValueError"}
+    for form in forms(source, *where, **facts):
+        assert with_returned_value(form.text) is None

@@ -7,14 +7,15 @@
         ...                                  # the script's statements
         seen.append(model.scale.detach().clone())
 
+    run()
+    actual = list(seen)
+    seen.clear()
     with torch.compiler.set_stance("force_eager"):
         run()
-    expected = list(seen)
-    seen.clear()
-    run()
-    torch.testing.assert_close(seen, expected)
+    torch.testing.assert_close(actual, seen)
 
-Such a script is reduced like any other whose own check fails. The statements that compare stay as they are.
+Compiled code comes first, as in the script: it sees no state that a run in eager mode has left. Such a script is
+reduced like any other whose own check fails. The statements that compare stay as they are.
 """
 
 from __future__ import annotations
@@ -125,6 +126,48 @@ def with_check(source: str, sight: Sight) -> Iterator[CheckedScript]:
                 if each == f"{seen} = []" or (where.start >= first_line and not lines[where.start - 1].startswith(" "))
             )
             yield CheckedScript(text, sight, tuple(dict.fromkeys(of_check)))
+
+
+_NOTED = re.compile(
+    r"(?P<run>\w+)\(\)\n(?P<actual>\w+) = list\((?P<seen>\w+)\)\n(?P=seen)\.clear\(\)\n"
+    r'(?P<stance>with \w+\.compiler\.set_stance\("force_eager"\):\n)    (?P=run)\(\)\n(?P<compared>.*)',
+    re.DOTALL,
+)
+
+
+def with_returned_value(text: str) -> str | None:
+    """Return a script with a check whose function returns the value; None unless it ends with noting that in the list.
+
+    >>> print(with_returned_value(checked))
+    def run():
+        return fast(x)
+
+    actual = run()
+    with torch.compiler.set_stance("force_eager"):
+        expected = run()
+    torch.testing.assert_close(actual, expected)
+    """
+    found = _NOTED.search(text)
+    if found is None:
+        return None
+    run, seen = found["run"], found["seen"]
+    module = cst.parse_module(text)
+    noting = m.Expr(m.Call(m.Attribute(m.Name(seen), m.Name("append")), [m.Arg()]))
+    functions = (each for each in module.body if m.matches(each, m.FunctionDef(name=m.Name(run))))
+    last: cst.CSTNode | None = next(functions, None)
+    while isinstance(last, (cst.FunctionDef, cst.With)):
+        last = last.body.body[-1]
+    if last is None or len(m.findall(module, noting)) != 1 or not m.matches(last, m.SimpleStatementLine([noting])):
+        return None
+    (note,), made = m.findall(last, noting), m.findall(module, m.Assign([m.AssignTarget(m.Name(seen))]))
+    value = cst.ensure_type(cst.ensure_type(note, cst.Expr).value, cst.Call).args[0].value
+    rewritten = changed(module, {note: [cst.Return(value)], **{each: () for each in made}})
+    if not isinstance(rewritten, cst.Module):
+        return None
+    expected = _new("expected", {node.value for node in m.findall(module, m.Name()) if isinstance(node, cst.Name)})
+    compared = re.sub(rf"\b{seen}\b", expected, found["compared"])
+    check = f"{found['actual']} = {run}()\n{found['stance']}    {expected} = {run}()\n{compared}"
+    return rewritten.code.removesuffix(found[0]) + check
 
 
 def _new(name: str, names: set[str]) -> str:
@@ -351,7 +394,7 @@ def _written(
     Return the line after that function too, where the check begins.
     """
     first, twice = parts
-    run, seen, expected = (_new(name, names) for name in ("run", "seen", "expected"))
+    run, seen, actual = (_new(name, names) for name in ("run", "seen", "actual"))
     plain = [_without_blanks(node.visit(_WithoutAnnotations())) for node in twice]
     bound = _bound(module, twice)
     imported = _imported(first)
@@ -367,7 +410,7 @@ def _written(
     text += "\n\n\n" if sight.error else f"\n\n{seen} = []\n\n\n"
     text += cst.Module([function]).code.strip() + "\n\n\n"
     make = _error_check if sight.error else _value_check
-    return text + make(run, seen, expected, torch, sight), text.count("\n") + 1
+    return text + make(run, seen, actual, torch, sight), text.count("\n") + 1
 
 
 def _without_blanks(node: Any) -> Any:
@@ -377,25 +420,22 @@ def _without_blanks(node: Any) -> Any:
     return node.with_changes(leading_lines=[*blank, *lines])
 
 
-def _value_check(run: str, seen: str, expected: str, torch: str, sight: Sight) -> str:
+def _value_check(run: str, seen: str, actual: str, torch: str, sight: Sight) -> str:
     if sight.tolerance is None:
-        check = f'assert {seen} == {expected}, f"{{{seen}}}, in eager mode {{{expected}}}"'
+        check = f'assert {actual} == {seen}, f"{{{actual}}}, in eager mode {{{seen}}}"'
     else:
         limit = f"rtol={sight.relative:.0e}, atol={sight.tolerance:.0e}, equal_nan=True"
-        check = f"{torch}.testing.assert_close({seen}, {expected}, {limit})"
-    return (
-        f'with {torch}.compiler.set_stance("force_eager"):\n    {run}()\n'
-        f"{expected} = list({seen})\n{seen}.clear()\n{run}()\n{check}\n"
-    )
+        check = f"{torch}.testing.assert_close({actual}, {seen}, {limit})"
+    stance = f'with {torch}.compiler.set_stance("force_eager"):\n    {run}()\n'
+    return f"{run}()\n{actual} = list({seen})\n{seen}.clear()\n{stance}{check}\n"
 
 
-def _error_check(run: str, seen: str, expected: str, torch: str, sight: Sight) -> str:
+def _error_check(run: str, seen: str, actual: str, torch: str, sight: Sight) -> str:
     return (
         f"def outcome():\n    try:\n        {run}()\n    except Exception as error:\n"
         '        return type(error).__name__\n    return "no exception"\n\n\n'
-        f'with {torch}.compiler.set_stance("force_eager"):\n    {expected} = outcome()\n'
-        f"{seen} = outcome()\n"
-        f'assert {seen} == {expected}, f"{{{seen}}}, in eager mode {{{expected}}}"\n'
+        f'{actual} = outcome()\nwith {torch}.compiler.set_stance("force_eager"):\n    {seen} = outcome()\n'
+        f'assert {actual} == {seen}, f"{{{actual}}}, in eager mode {{{seen}}}"\n'
     )
 
 

@@ -46,6 +46,7 @@ from minifier.reduction.probe.verdicts import seen
 from minifier.reduction.summary import KEPT, Summary
 from minifier.repro.emit.footer import needed_folder, versions
 from minifier.repro.source.conditions import Kept, SameDraws, SameLine, SameSeeds, SourceRun
+from minifier.repro.source.eager_check import with_returned_value
 from minifier.repro.source.edit_search import is_readable
 from minifier.repro.source.frozen import Frozen
 from minifier.repro.source.probe import TIMEOUT_FACTOR, SourceLab, passed, write_others
@@ -214,7 +215,7 @@ class ReducedScript:
     stopped: str = ""
     kept: tuple[str, ...] = ()
     without_backends: bool = False
-    in_aot_eager: bool = False
+    in_aot_eager: bool | None = None
     warnings: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
 
@@ -367,11 +368,19 @@ def _reduce(
         finally:
             write_others(lab.others, out / "others")
         stopped = "" if reduced.minimal else _SPENT
-        done = script(reduced.source, stopped, reduced.minimal)
-        in_aot_eager = (
-            settings.explain and not without_backends and not stopped and lab.fails_in_aot_eager(reduced.source)
-        )
+        done = _with_returned_value(lab, script(reduced.source, stopped, reduced.minimal))
+        is_asked = settings.explain and not without_backends and not stopped
+        in_aot_eager = lab.fails_in_aot_eager(reduced.source) if is_asked else None
         return replace(done, without_backends=without_backends, in_aot_eager=in_aot_eager)
+
+
+def _with_returned_value(lab: SourceLab, done: ReducedScript) -> ReducedScript:
+    """Return the script with a shorter form of the check that this tool has added, if that fails alike."""
+    text = with_returned_value(done.source)
+    failure = None if text is None else seen(lab.run(text))
+    if text is None or failure is None or failure.fingerprint.types != done.failure.fingerprint.types:
+        return done
+    return replace(done, source=text, failure=failure) if passed(lab.run(text, compiled=False)) else done
 
 
 def _reached(data: Any) -> ReducedScript:
