@@ -103,13 +103,20 @@ CALLED_ONCE = ("functions", "imports")
             "a = N(k(2))\na.f(a.n)\n",
             "\n\ndef f(x):\n    g(n)\nn = k(2)\nn = n\nf(n)\n",
         ),
+        ("class N:\n    def f(self, x):\n        x\n\ny = N().f(1)\n", "\n\ndef f(x):\n    x\n\ny = f(1)\n"),
         (
             "class N:\n    def __call__(self, x):\n        x\n\ncall = N()\ncall(1)\n",
             "\n\ndef call_(x):\n    x\n\ncall = call_\ncall(1)\n",
         ),
+        ("import torch\nm.n.compile(a)\ntorch.x\n", "import torch\nm.n = torch.compile(m.n, a)\ntorch.x\n"),
+        ("for a, b in zip(x, y, strict=True):\n    b\n", "for b in y:\n    b\n"),
+        ("[c for a, b, c in zip(x, y, z)]\n", "[c for a, c in zip(x, z)]\n"),
+        ("for a, b in enumerate(x):\n    b\n", "for b in x:\n    b\n"),
+        ("f(m.parameters(), m.head)\n", "f(m.head.parameters(), m.head)\n"),
         # a constant
         ("def f(x, n):\n    x * n\nf(a(), 2)\nf(b(), 2)\n", "def f(x):\n    x * 2\nf(a())\nf(b())\n"),
         ("def f():\n    g(a)\na = 3\n", "def f():\n    g(3)\n"),
+        ("def f():\n    g(a)\na = b\na = h(a)\n", "def f():\n    g(a)\na = h(b)\n"),
         # an imported name
         ("import torch\nfrom torch.func import vmap\nvmap(f)(x.vmap)\n", "import torch\ntorch.func.vmap(f)(x.vmap)\n"),
     ],
@@ -125,6 +132,7 @@ def test_an_edit(text, among):
         (("targets",), "a = x\nb = 1\nc: int\n"),  # without the target nothing would be computed
         (("parameters",), "def f(x, backend):\n    x\nf(g(1), b)\n"),
         (("parameters",), "def f(x):\n    x\nf(1)\nf(2)\n"),
+        (("parameters",), "def f(x):\n    x\ny = g()\nf(y)\n"),  # a function with a variable of the script stays one
         (("aliases",), "def f():\n    g(a)\na = x + 1\n"),
         (("parameters",), "def f(*a, **b):\n    g(*a, **b)\nf(1, c=2)\n"),
         (("aliases",), "a, *b = x, y\nf(b)\n"),

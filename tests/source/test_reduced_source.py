@@ -53,6 +53,11 @@ def test_arguments_go_together():
     assert (done.source, done.minimal) == ("fail(c, d=x.d)\n", True) and lab.total < 40
 
 
+def test_a_float_becomes_shorter_also_where_no_point_is_left():
+    lab = FakeLab(lambda source: re.search(r"fail\((1\.5|2)\)", source) is not None)
+    assert reduce_source(lab, "fail(1.5)\n", (), search.Budget()).source == "fail(2)\n"
+
+
 class InterruptedLab(FakeLab):
     """The n-th question is interrupted."""
 

@@ -50,12 +50,14 @@ _OPTIONAL = (
 
 
 def deleted(script: Script) -> Iterator[Edit]:
-    """Delete an argument, element, decorator, base, imported or global name, default, annotation or branch."""
+    """Delete an argument, element, decorator, base, imported or global name, default, annotation, branch, iterable."""
     for node in script.nodes:
         parent = script.parent.get(node)
         is_child = any(isinstance(parent, kind) and getattr(parent, name) is node for kind, name in _OPTIONAL)
         if (isinstance(node, _ITEMS) and node not in script.compiled) or is_child:
             yield Edit({node: []})
+        if isinstance(node, (cst.For, cst.CompFor)) and isinstance(node.target, cst.Tuple):
+            yield from (Edit({node.target: [one], node.iter: [of]}) for one, of in _fewer_items(node.target, node.iter))
         if isinstance(node, cst.Global) and len(node.names) > 1:  # whose last name may have no comma
             for gone in node.names:
                 *names, last = (name for name in node.names if name is not gone)
@@ -63,11 +65,27 @@ def deleted(script: Script) -> Iterator[Edit]:
                 yield Edit({node: [node.with_changes(names=[*names, last])]})
 
 
+def _fewer_items(target: cst.Tuple, iterated: cst.BaseExpression) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+    """Yield `x` and `xs` for `n, x` of `enumerate(xs)`, and for `x, y` of `zip(xs, ys)`."""
+    if not isinstance(iterated, cst.Call):
+        return
+    plain = [arg for arg in iterated.args if arg.keyword is None and not arg.star]
+    if m.matches(iterated, m.Call(m.Name("enumerate"))) and len(target.elements) == 2:
+        yield target.elements[1].value, plain[0].value
+    elif m.matches(iterated, m.Call(m.Name("zip"))) and len(plain) == len(target.elements):
+        for number, gone in enumerate(plain):
+            rest = [arg for arg in iterated.args if arg is not gone]
+            yield _shorter(target, number), rest[0].value if len(plain) == 2 else iterated.with_changes(args=rest)
+
+
 # Hoist a child: it takes its parent's place.
 
 
 def unwrapped(script: Script) -> Iterator[Edit]:
-    """Put the body of a `for`, `while`, `if`, `with` or `try` in its place, of a `for` also with its first item."""
+    """Put the body of a `for`, `while`, `if`, `with` or `try` in its place.
+
+    Of a `for` also with its first item, of a `with` also after the call of `__enter__`.
+    """
     for node in script.nodes:
         if isinstance(node, _COMPOUND) and isinstance(node.body, cst.IndentedBlock):
             is_branch = isinstance(script.parent[node], cst.If)  # an `elif` is no statement
@@ -75,6 +93,8 @@ def unwrapped(script: Script) -> Iterator[Edit]:
             if isinstance(node, cst.For):
                 target = cst.AssignTarget(node.target)
                 bodies += ([_Line([cst.Assign([target], item)]), *node.body.body] for item in _items(node.iter))
+            if isinstance(node, cst.With):
+                bodies += ([*entered, *node.body.body] for entered in _entered(script, node))
             if isinstance(node, cst.If) and isinstance(node.orelse, cst.Else) and not is_branch:
                 bodies.append(node.orelse.body.body)  # type: ignore[arg-type]
             if isinstance(node, cst.If) and is_branch:
@@ -83,6 +103,17 @@ def unwrapped(script: Script) -> Iterator[Edit]:
             yield from (Edit({node: body}) for body in bodies)
         elif isinstance(node, cst.Match):
             yield from (Edit({node: case.body.body}) for case in node.cases)
+
+
+def _entered(script: Script, node: cst.With) -> Iterator[list[cst.BaseStatement]]:
+    """Yield `x = C()` and `x.__enter__()` of `with C() as x`, for a class of the script."""
+    found = m.extract(node, m.With([m.WithItem(m.SaveMatchedNode(m.Call(m.Name()), "made"))]))
+    made = found["made"] if found is not None else None
+    if isinstance(made, cst.Call) and m.findall(script.module, m.ClassDef(made.func)):  # type: ignore[arg-type]
+        bound = node.items[0].asname
+        name = bound.name if bound is not None and isinstance(bound.name, cst.Name) else cst.Name("entered")
+        enter = cst.Expr(cst.Call(cst.Attribute(name, cst.Name("__enter__"))))
+        yield [_Line([cst.Assign([cst.AssignTarget(name.with_changes())], made)]), _Line([enter])]
 
 
 def _items(iterated: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -194,11 +225,20 @@ def inlined(script: Script) -> Iterator[Edit]:
     for block in blocks(script):
         for number, line in enumerate(block.body):
             for target, value, left in _bindings(line):
-                is_anywhere = isinstance(block, cst.Module) and _is_plain(value)
+                behind = block.body[number + 1 :]
+                is_bound_again = any(_binds(each, target) for each in behind)
+                is_anywhere = isinstance(block, cst.Module) and _is_plain(value) and not is_bound_again
                 earlier = [each for each in block.body[:number] if is_anywhere and _only_reads(each, target)]
-                uses = _uses_behind(script, target, [*earlier, *block.body[number + 1 :]])
+                uses = _uses_behind(script, target, [*earlier, *behind])
                 if left or (uses and (_is_plain(value) or _fits(script, uses, value))):  # `a, b = x, y` to `b = y`
                     yield Edit({line: left, **_puts(script, uses, value)})
+
+
+def _binds(line: cst.CSTNode, target: cst.BaseExpression) -> bool:
+    """Return whether a line assigns something else to a name."""
+    return isinstance(target, cst.Name) and any(
+        m.matches(bound, m.Name(target.value)) for bound, _, _ in _bindings(line)
+    )
 
 
 def _only_reads(definition: cst.CSTNode, target: cst.BaseExpression) -> bool:
@@ -254,7 +294,7 @@ def _uses_behind(script: Script, target: cst.BaseExpression, lines: Sequence[cst
     uses: list[cst.BaseExpression] = []
     for line in lines:
         uses += uses_of(line, target.value)
-        if any(m.matches(bound, m.Name(target.value)) for bound, _, _ in _bindings(line)):
+        if _binds(line, target):
             break
         if isinstance(line, (cst.FunctionDef, cst.ClassDef)) and line.name.value == target.value:
             break
@@ -395,9 +435,23 @@ def _around(script: Script, node: cst.CSTNode) -> str:
 def without_classes(script: Script) -> Iterator[Edit]:
     """Put the base in the place of a class without a body, and functions and variables for one with a single object.
 
-    Or put an object that `__init__` makes in the place of the instance: `Block(8)` for `Net(8)`.
+    Or put an object that `__init__` makes in the place of the instance: `Block(8)` for `Net(8)`. For a module that is
+    compiled in place, or asked for its parameters, only a class would do: `net.compile()` becomes `net =
+    torch.compile(net)`, and `net.parameters()` becomes `net.head.parameters()`, where `net.head` is read elsewhere.
     """
     for node in script.nodes:
+        if m.matches(node, _COMPILED_IN_PLACE) and "torch" in script.modules:
+            call = cst.ensure_type(cst.ensure_type(node, cst.Expr).value, cst.Call)
+            module = cst.ensure_type(call.func, cst.Attribute).value
+            compiled = call.with_changes(
+                func=cst.Attribute(cst.Name("torch"), cst.Name("compile")), args=[cst.Arg(module), *call.args]
+            )
+            yield Edit({node: [cst.Assign([cst.AssignTarget(module)], compiled)]})  # type: ignore[arg-type]
+        if m.matches(node, _OF_PARAMETERS):
+            owner = cst.ensure_type(cst.ensure_type(node, cst.Attribute).value, cst.Name)
+            read = [each for each in script.nodes if m.matches(each, m.Attribute(m.Name(owner.value)))]
+            members = {cst.ensure_type(each, cst.Attribute).attr.value for each in read} - {"parameters"}
+            yield from (Edit({owner: [cst.Attribute(owner, cst.Name(member))]}) for member in sorted(members))
         if not isinstance(node, cst.ClassDef) or node.keywords or node.decorators:
             continue
         name = node.name.value
@@ -405,8 +459,8 @@ def without_classes(script: Script) -> Iterator[Edit]:
         yield from (Edit({node: [], **inner}) for inner in _inner_objects(node, calls))
         if m.matches(node, m.ClassDef(bases=[m.Arg(keyword=None)])) and m.matches(node.body, _EMPTY):
             yield Edit({node: [], **{use: [node.bases[0].value] for use in script.uses(name)}})
-        elif (edit := _without_object(script, node, calls)) is not None:
-            yield edit
+        else:
+            yield from _without_object(script, node, calls)
 
 
 def _made(script: Script, node: cst.ClassDef) -> list[cst.Call]:
@@ -439,22 +493,22 @@ def _inner_objects(node: cst.ClassDef, calls: Sequence[cst.Call]) -> Iterator[Ch
                 yield {call: [result] for call, result in zip(calls, results, strict=True)}
 
 
-def _without_object(script: Script, node: cst.ClassDef, calls: Sequence[cst.Call]) -> Edit | None:
-    """Return the edit that puts functions in the place of a class, and variables in that of its object's attributes.
+def _without_object(script: Script, node: cst.ClassDef, calls: Sequence[cst.Call]) -> Iterator[Edit]:
+    """Yield edits that put functions in the place of a class, and variables in that of its object's attributes.
 
-    What `__init__` does stands where a line of the module made the object, or else behind the functions. A call of the
-    class becomes its `forward` or `__call__`; where there is none, `net = Net()` goes. None if the class has more than
-    methods, or several objects have attributes.
+    What `__init__` does stands where a line made the object, with a `global` in a function, or behind the functions. A
+    call of the class becomes its `forward` or `__call__`; where there is none, `net = Net()` goes. Nothing if the class
+    has more than methods, or several objects have attributes.
     """
     methods = [each for each in node.body.body if m.matches(each, _METHOD) and isinstance(each, cst.FunctionDef)]
     init = next((each for each in methods if m.matches(each, _INIT)), None)
     given = _given(_bound_to(init)[1], calls[0], is_method=False) if init is not None and calls else {}
     if len(methods) < len(node.body.body) or given is None or not (len(calls) == 1 or (calls and init is None)):
-        return None
+        return
     names = _names_of_attributes(script, node, methods)
     parts = _as_functions(methods, names) if names is not None else None
     if names is None or parts is None:
-        return None
+        return
     functions, state = parts
     bound = ((name, value) for name, value in given.items() if not m.matches(value, m.Name(name)))
     state = [*(_Line([cst.Assign([cst.AssignTarget(cst.Name(name))], value)]) for name, value in bound), *state]
@@ -463,21 +517,27 @@ def _without_object(script: Script, node: cst.ClassDef, calls: Sequence[cst.Call
     inside = set(m.findall(node, m.Name()))
     for call in calls:
         assign = script.parent[call]
+        if isinstance(assign, cst.Attribute) and assign.attr.value in names:  # `Net().step(x)`
+            changes[assign] = [names[assign.attr.value]]
+            continue
         holder = assign.targets[0].target if isinstance(assign, cst.Assign) and len(assign.targets) == 1 else None
         uses = script.uses(holder.value) if isinstance(holder, cst.Name) else []
         outside = [script.parent[use] for use in uses if use not in inside]
         read = _attributes(outside, names)
         if called is None and (not isinstance(holder, cst.Name) or len(read) < len(outside)):
-            return None
+            return
         changes |= read
         changes[assign if called is None else call] = [] if called is None else [called]
+    moved = tuple((name, new.value) for name, new in names.items() if name != new.value)
     line = script.line(calls[0])
-    if isinstance(line, _Line) and line in script.module.body:
+    if line not in script.module.body:
+        yield Edit({**changes, node: [*functions, *state]}, moved)
+    if isinstance(line, _Line):
+        assigned = [found["name"] for each in state if (found := m.extract(each, _ASSIGNED)) is not None]
+        shared = [cst.NameItem(cst.ensure_type(name, cst.Name)) for name in assigned if line not in script.module.body]
         rest = changed(line, changes)
-        changes |= {line: [*state, *([] if rest is None else [rest])], node: functions}
-    else:
-        changes[node] = [*functions, *state]
-    return Edit(changes, tuple((name, new.value) for name, new in names.items() if name != new.value))
+        state = [*([_Line([cst.Global(shared)])] if shared else []), *state]
+        yield Edit({**changes, line: [*state, *([] if rest is None else [rest])], node: functions}, moved)
 
 
 def _names_of_attributes(
@@ -491,9 +551,10 @@ def _names_of_attributes(
             continue
         targets = m.findall(method, m.AssignTarget(m.Attribute(m.Name(_bound_to(method)[0]))))
         own += [target.target.attr.value for target in targets]  # type: ignore[attr-defined]
-    if any(name.startswith("__") and name not in _CALLED_AS_INSTANCE for name in own):
+    named = {each.attr.value for each in m.findall(script.module, m.Attribute()) if isinstance(each, cst.Attribute)}
+    if any(name.startswith("__") and name not in (*_CALLED_AS_INSTANCE, *named) for name in own):
         return None
-    taken, plain = _bound_outside(script, node), {name: "call" if name == "__call__" else name for name in own}
+    taken, plain = _bound_outside(script, node), {name: name.removeprefix("__").removesuffix("__") for name in own}
     return {name: cst.Name(f"{new}_" if new in taken else new) for name, new in plain.items()}
 
 
@@ -529,10 +590,14 @@ def _bound_outside(script: Script, node: cst.ClassDef) -> set[str]:
     inside = set(m.findall(node, m.Name()))
     methods = {each for found in m.findall(script.module, m.ClassDef()) for each in found.body.body}  # type: ignore[attr-defined]
     names = (name for name in m.findall(script.module, m.Name()) if name not in inside)
-    bound = (name for name in names if isinstance(script.parent[name], _BINDERS))
+    targets = {name for target in m.findall(script.module, m.AssignTarget()) for name in m.findall(target, m.Name())}
+    bound = (name for name in names if name in targets or isinstance(script.parent[name], _BINDERS))
     return {name.value for name in bound if script.parent[name] not in methods and isinstance(name, cst.Name)}
 
 
+_COMPILED_IN_PLACE = m.Expr(m.Call(m.Attribute(m.Name() | m.Attribute(), m.Name("compile"))))
+_ASSIGNED = m.SimpleStatementLine([m.Assign([m.AssignTarget(m.SaveMatchedNode(m.Name(), "name"))])])
+_OF_PARAMETERS = m.Attribute(m.Name(), m.Name("parameters"))
 _BINDERS = cst.AssignTarget, cst.FunctionDef, cst.ClassDef, cst.AsName, cst.ImportAlias
 _OF_SELF = m.Parameters([m.AtLeastN(n=1)], posonly_params=[])
 _METHOD = m.FunctionDef(params=_OF_SELF, decorators=[])
@@ -579,8 +644,11 @@ def _paths(node: cst.Import | cst.ImportFrom) -> dict[str, str]:
 def without_parameters(script: Script) -> Iterator[Edit]:
     """Drop a parameter that its function does not read, and its arguments in calls of the function.
 
-    One that all calls give the same plain value is dropped as well, with the value in its place.
+    One that all calls give the same constant or definition is dropped as well, with that in its place; not if they give
+    it a variable: a function that reads none can be inlined.
     """
+    definitions = {node.name.value for node in script.nodes if isinstance(node, (cst.FunctionDef, cst.ClassDef))}
+    fixed = {"", *script.imported, *definitions}
     for node in script.nodes:
         if not isinstance(node, cst.FunctionDef):
             continue
@@ -599,7 +667,7 @@ def without_parameters(script: Script) -> Iterator[Edit]:
             gone = [arg for call in calls for i, arg in enumerate(call.args) if _goes_to(arg, i, name, place)]
             read = uses_of(node.body, name)
             is_same = len(gone) == len(calls) and len({script.code(arg.value) for arg in gone}) == 1 and not has_star
-            if not read or (is_same and _is_plain(gone[0].value)):
+            if not read or (is_same and _is_plain(gone[0].value) and dotted(gone[0].value).partition(".")[0] in fixed):
                 put = _puts(script, read, gone[0].value) if read else {}
                 yield Edit({node.params: [_without_one(node.params, param)], **{arg: [] for arg in gone}, **put})
 
@@ -692,7 +760,7 @@ def smaller_numbers(take: Callable[[str], bool], script: Callable[[], Script]) -
 def _shrink(places: Sequence[int], is_single: bool, take: Callable[[str], bool], script: Callable[[], Script]) -> None:
     def put(text: str) -> bool:
         found = _numbers(script())
-        new = script().after([Edit({found[i]: [found[i].with_changes(value=text)] for i in places})])
+        new = script().after([Edit({found[i]: [cst.parse_expression(text)] for i in places})])  # 1.5 may become 2
         return new is not None and take(new)
 
     value = _numbers(script())[places[0]].value

@@ -32,7 +32,8 @@ COARSE_PASSES: tuple[SourcePass, ...] = (
     ),
     SourcePass(
         "classes",
-        "a class without a body to its base, an object to its functions and values, or to an object that it makes",
+        "a class without a body to its base, an object to its functions and values, or to an object that it makes, "
+        "`net.compile()` to `net = torch.compile(net)`",
         edits.without_classes,
     ),
     SourcePass("parameters", "a parameter that is not read, or has one value in all calls", edits.without_parameters),
