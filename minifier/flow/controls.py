@@ -43,6 +43,7 @@ DECOMPOSES = f"{_AOT} with inductor's decompositions and partition"
 _PART_OF_CONTROL = {"aot_eager": _AOT, "aot_eager_decomp_partition": DECOMPOSES}
 _NO_BACKEND_NEEDED = "The failure needs no backend."
 _COMPILES_NOTHING = "The backend compiles nothing."
+_IN_EACH_CALL = 'With backend="aot_eager" in each call'
 _FILE = re.compile(r'^  File "([^"\n]+)"', re.MULTILINE)
 
 
@@ -72,14 +73,22 @@ def part_ahead_of_backend(case: Case, failing_control: str) -> tuple[str, str]:
     return part, _COMPILES_NOTHING if part else ""
 
 
-def part_of_script(reduced: ReducedScript, failure: Failure) -> tuple[str, str]:
-    """Return the same for a script that is left, from how it ended without its backends."""
-    if not _is_of_torchs_code(failure):
+def part_of_script(
+    reduced: ReducedScript, failure: Failure, backend: BackendReference, *, is_checked: bool = False
+) -> tuple[str, str]:
+    """Return the same for a script that is left, from how it ended without its backends.
+
+    If it `is_checked` against eager mode, its failure is another value, whatever raises for want of the right one.
+    """
+    if not (is_checked or _is_of_torchs_code(failure)):
         return "", ""
     if reduced.without_backends:
         return _DYNAMO, _NO_BACKEND_NEEDED
-    reason = 'With backend="aot_eager" in each call it fails in the same way.'
-    return (_AOT, reason) if reduced.in_aot_eager else ("", "")
+    if reduced.in_aot_eager:
+        return _AOT, f"{_IN_EACH_CALL} it fails in the same way."
+    if reduced.in_aot_eager is False and backend.name == INDUCTOR:
+        return INDUCTOR, f"{_IN_EACH_CALL} it does not fail in this way."
+    return "", ""
 
 
 def with_control(case: Case, name: str) -> Case:

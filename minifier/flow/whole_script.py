@@ -155,7 +155,7 @@ def reduce_to_script(
     backend = _NO_BACKEND if reduced.without_backends else replace(backend, folders=())
     case = Case(EMPTY_GRAPH, (), backend, failure, script=script, level=Level.SOURCE)
     save(case, folder.minimal)  # records the folders that the import path needs
-    part, reason = part_of_script(reduced, failure)
+    part, reason = part_of_script(reduced, failure, backend, is_checked=checked is not None)
     summary = replace(reduced.summary, part=part, reason=reason)
     attempt = Attempt(run, folder, case, reduced=Reduced(summary, case, case))
     run.errors.extend(reduced.errors)

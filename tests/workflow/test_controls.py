@@ -2,6 +2,7 @@
 
 import pytest
 
+from minifier.data.case import BackendReference, BackendSource
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage
 from minifier.data.failure.fingerprint import DAMAGED_HEAP
 from minifier.data.failure.frames import STDLIB_FOLDERS, Frame
@@ -20,19 +21,26 @@ IN_PYTHONS_PACKAGES = [OWN, *TORCH, f"{STDLIB_FOLDERS[0]}/site-packages/speedy/l
 IN_A_BACKEND = [OWN, *TORCH, f"{PACKAGES}/speedy/lower.py", TORCH[2]]
 
 
-def part(files, kind=Kind.EXCEPTION, raised_by="torch._refs", **ends):
+def part(files, kind=Kind.EXCEPTION, raised_by="torch._refs", backend="acme", is_checked=False, **ends):
     traceback = "".join(f'  File "{file}", line 1, in f\n' for file in files)
     raising = Frame(raised_by, "view") if raised_by else None
     fingerprint = Fingerprint(Stage.COMPILE, kind, types=("builtins.RuntimeError",), raising=raising)
     failure = Failure(fingerprint, "RuntimeError", "shape '[3, 5]' is invalid", traceback)
-    return part_of_script(ReducedScript("", 1, 1, True, (), 0.0, 0.0, failure, (), (), **ends), failure)[0]
+    reduced = ReducedScript("", 1, 1, True, (), 0.0, 0.0, failure, (), (), **ends)
+    reference = BackendReference(backend, BackendSource.REGISTERED)
+    return part_of_script(reduced, failure, reference, is_checked=is_checked)[0]
 
 
 @pytest.mark.parametrize("files", [IN_TORCH, OF_A_COMPILED_FUNCTION])
 def test_torchs_own_exception_is_the_fault_of_the_first_part_that_shows_it(files):
     assert part(files, without_backends=True) == "Dynamo"
     assert part(files, in_aot_eager=True) == "AOTAutograd"
-    assert part(files) == "", "of a backend, or of one that is not known"
+    assert part(files) == part(files, in_aot_eager=False) == "", "of a backend, or of one that is not known"
+    assert part(files, in_aot_eager=False, backend="inductor") == "inductor" and part(files, backend="inductor") == ""
+
+
+def test_an_exception_of_the_script_for_want_of_a_value_is_no_fault_of_its_own():
+    assert part([OWN], raised_by="__main__", without_backends=True, is_checked=True) == "Dynamo"
 
 
 @pytest.mark.parametrize(
