@@ -51,6 +51,6 @@ def summed_up(given: Outcome, **changes) -> Outcome:
     return replace(given, summary=replace(given.summary, **changes))
 
 
-def text_of(given: Outcome, history=()) -> str:
+def text_of(given: Outcome) -> str:
     """report.md of the run."""
-    return markdown(report_of(given, history))
+    return markdown(report_of(given))

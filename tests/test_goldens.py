@@ -35,7 +35,6 @@ from minifier.reduction.summary import OtherFailure
 from minifier.repro.emit.forms import forms_for
 from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.report import sections
-from minifier.repro.report.history import Probed
 from minifier.repro.report.outcome import Outcome, Status
 
 ACME = BackendReference("acme", BackendSource.EXPRESSION, "acme.Backend(2)", ("import acme",))
@@ -110,12 +109,6 @@ OTHER = OtherFailure(
     type="oddlib.LoweringError", message="no lowering for erf\nmore of it", where="oddlib.lower", stage="compile",
     kind="exception", sightings=2, ops=1, case="others/1", near=True,
 )  # fmt: skip
-HISTORY = (
-    Probed("check", 3, True, 0.5, 100),
-    Probed("delete", 2, False, 0.25, 50),
-    Probed("delete", 1, True, 0.25, 60),
-    Probed("sizes", 1, False, 0.1, 1),
-)
 
 
 def runs() -> dict[str, Outcome]:
@@ -153,7 +146,7 @@ def runs() -> dict[str, Outcome]:
 def test_each_kind_of_failure(golden, kind, monkeypatch):
     monkeypatch.setattr(sections, "imported_beside_torch", lambda names: ["acme 1.5"])
     outcome = runs()[kind]
-    golden(f"reports/{kind.replace(' ', '_')}.md", without_versions(text_of(outcome, HISTORY)))
+    golden(f"reports/{kind.replace(' ', '_')}.md", without_versions(text_of(outcome)))
     screens = {width: shown(outcome, width) for width in (100, 60)}
     golden(f"screens/{kind.replace(' ', '_')}.txt", "".join(f"--- {n} columns\n{text}" for n, text in screens.items()))
 

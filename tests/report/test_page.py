@@ -6,23 +6,17 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from case_samples import call, graph, output, placeholder, small_case
 from outcomes import outcome
 
 from minifier.data.case import Ref
-from minifier.repro.report.history import Probed
 from minifier.repro.report.markdown import page
 from minifier.repro.report.sections import report_of
 
-if TYPE_CHECKING:
-    pass
-
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.timeout(120)
-HISTORY = tuple(Probed("delete", size, size % 2 == 0, 0.1) for size in (300, 151, 76, 38, 3, 2, 1))
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +26,7 @@ def document(tmp_path_factory) -> Path:
     given = outcome(small_case().failure)
     given = replace(given, case=replace(given.case, graph=graph(placeholder("x"), *ops, output("a299"))))
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(page(report_of(given, HISTORY)), encoding="utf-8")
+    path.write_text(page(report_of(given)), encoding="utf-8")
     return path
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from importlib.metadata import version
 
 import pytest
-from case_samples import call, graph, meta, output, placeholder, small_case
+from case_samples import graph, meta, output, small_case
 from outcomes import outcome, summed_up, text_of, verified
 
-from minifier.data.case import BackendSource, Drawn, Level, Ref, Symbolic, TensorInput
+from minifier.data.case import BackendSource, Drawn, Level, Symbolic, TensorInput
 from minifier.data.case.serial import pack, unpack
 from minifier.data.failure import Aspect, Difference, ElementPair, Failure, Fingerprint, Frame, Kind, Stage
 from minifier.reduction.summary import OtherFailure, Summary
@@ -17,7 +17,6 @@ from minifier.repro.emit.repro import Repro
 from minifier.repro.report.failure_text import cut, duplicates, title_of
 from minifier.repro.report.outcome import duplicate_key, result_data
 from minifier.repro.report.privacy import shareable_case
-from minifier.repro.report.sections import mermaid
 
 WRONG = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values")
 
@@ -114,18 +113,6 @@ def test_the_same_failure_has_the_same_key_whatever_its_numbers_and_the_users_na
     assert len({key(), *others}) == 7
     (section,) = duplicates(wrong, "0123")
     assert case.backend.name in section.blocks[0] and "0123" in section.blocks[0]
-
-
-def test_a_graph_is_drawn_from_its_inputs_down():
-    ops = (
-        call("a", "torch.sin", Ref("x")),
-        call("b", "torch.cos", Ref("a")),
-        call("c", "torch.add", Ref("b"), Ref("y")),
-    )
-    lines = mermaid(graph(placeholder("x"), placeholder("y"), *ops, output("c", "a"))).splitlines()
-    labels = [line.partition('"')[2].partition('"')[0].partition("<br/>")[0] for line in lines if '"' in line]
-    assert labels == ["input", "input", "sin", "cos", "add", "output"]
-    assert [line.split()[0] for line in lines if line.endswith("--> n4")] == ["n3", "n1"]
 
 
 def test_the_result_says_what_check_needs():

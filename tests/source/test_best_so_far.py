@@ -10,7 +10,6 @@ from minifier.capturing.script import Program
 from minifier.data.case import EAGER
 from minifier.data.settings import Settings
 from minifier.process.progress import SILENT
-from minifier.repro.report.history import read_history
 from minifier.repro.source import reduce, reduce_script
 from minifier.repro.source.passes import SourcePass
 from minifier.repro.source.probe import SourceLab
@@ -78,7 +77,6 @@ def test_an_error_of_a_pass_is_in_the_journal_and_the_report(program, tmp_path, 
     assert reduced.minimal and "faulty" in warning and "no such node" in trace and "in lister" in trace
     entries = map(json.loads, (tmp_path / "out" / "journal.jsonl").read_text().splitlines())
     assert [entry["warning"] for entry in entries if "warning" in entry] == [warning]
-    assert len(read_history(tmp_path / "out")) == reduced.summary.probes["total"]
 
 
 def test_the_death_of_the_process_that_reduces(program, tmp_path, monkeypatch):

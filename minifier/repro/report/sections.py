@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from importlib.metadata import version
 
-from minifier.data.case import BackendSource, Case, Graph, Level, TensorMeta
-from minifier.data.case.graph import Node
+from minifier.data.case import BackendSource, Case, Graph, Level
 from minifier.data.case.literals import WITHOUT, packages_imported
 from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.kinds import with_names
@@ -21,7 +20,6 @@ from minifier.reduction.summary import FAILS, OtherFailure, Summary
 from minifier.repro.emit.footer import sentence_of_needs, with_variables
 from minifier.repro.emit.script_text import replaced_at_once
 from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
-from minifier.repro.report.history import Probed, steps_of
 from minifier.repro.report.last_block import in_module, what_to_do
 from minifier.repro.report.markdown import (
     Report,
@@ -36,11 +34,8 @@ from minifier.repro.report.markdown import (
 )
 from minifier.repro.report.outcome import Outcome, duplicate_key
 
-_MOST_DRAWN = 60  # nodes; a larger graph is not drawn
 _MOST_KINDS = 24
-_MAX_LABEL_CHARACTERS = 28
 _MAX_CHANGES = 12
-_SHORT_DTYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 _MAX_PLACES = 3  # in the model
 _REACHED = {
     BackendSource.REGISTERED: "registered by name",
@@ -52,8 +47,8 @@ _REACHED = {
 }
 
 
-def report_of(outcome: Outcome, history: Sequence[Probed] = (), original: Outcome | None = None) -> Report:
-    """Return the whole report. `history` has the probes of the run.
+def report_of(outcome: Outcome, original: Outcome | None = None) -> Report:
+    """Return the whole report.
 
     `original` is the run before its texts were cleaned: the failure's key and the names of packages are taken from it.
     """
@@ -70,8 +65,7 @@ def report_of(outcome: Outcome, history: Sequence[Probed] = (), original: Outcom
             *_needs(outcome),
             *_nearest(outcome),
             *_divergent_ops(outcome),
-            *_reduced_graph(outcome),
-            *_how(outcome, history),
+            *_how(outcome),
             *_met(outcome),
             *duplicates(outcome.minimal or outcome.case, duplicate_key(original.minimal or original.case)),
             *_errors(outcome),
@@ -246,51 +240,6 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
     return sections_of("Minified repro", fence(outcome.repro.text, "python"), beside, path, *reason)
 
 
-def _reduced_graph(outcome: Outcome) -> Iterable[Section]:
-    """Draw the reduced graph with Mermaid, which only issue trackers show."""
-    case = outcome.minimal
-    if case is None or case.level is Level.SOURCE or not case.graph.ops:
-        return
-    picture = f"It has {len(case.graph.nodes)} nodes, too many for a picture: `minimal/graph.json` has them."
-    if len(case.graph.nodes) <= _MOST_DRAWN:
-        picture = fence(mermaid(case.graph), "mermaid")
-    yield Section("The reduced graph", (picture,), 3, 3, page=())
-
-
-def mermaid(graph: Graph) -> str:
-    """Return the graph as Mermaid, from inputs down to the output.
-
-    The graph's own tensors and nested graphs count as inputs. Inputs that no node reads are left out: sizes that became
-    numbers.
-    """
-    read = {name for node in graph.nodes for name in node.refs()}
-    shown = [node for node in graph.nodes if node.op != "placeholder" or node.name in read]
-    number = {node.name: place for place, node in enumerate(shown)}
-    boxes, arrows = list[str](), list[str]()
-    for place, node in enumerate(shown):
-        kind = "op" if node.is_op else "output" if node.op == "output" else "input"
-        label = node.short_target if node.is_op else str(node.target) if node.op == "get_attr" else kind
-        left, right = ("([", "])") if kind == "input" else ("[", "]")
-        text = "<br/>".join(map(_quoted, filter(None, (label[:_MAX_LABEL_CHARACTERS], _dtype_and_shape(node)))))
-        boxes.append(f'    n{place}{left}"{text}"{right}')
-        arrows += [f"    n{number[name]} --> n{place}" for name in dict.fromkeys(node.refs()) if name in number]
-    return "\n".join(["flowchart TD", *boxes, *arrows])
-
-
-def _dtype_and_shape(node: Node) -> str:
-    value = node.value
-    if not isinstance(value, TensorMeta):
-        return ""
-    name = value.dtype.rstrip("0123456789")
-    return f"{_SHORT_DTYPES.get(name, name)}{value.dtype[len(name) :]}[{', '.join(map(str, value.shape))}]"
-
-
-def _quoted(text: str) -> str:
-    for char, entity in (("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
-        text = text.replace(char, entity)
-    return text
-
-
 def _original_graph(outcome: Outcome) -> tuple[str, str]:
     """Show the captured ops by kind, and on the page as a map too; mark the ops that the reduced graph still has."""
     case, minimal = outcome.case, outcome.minimal
@@ -326,8 +275,8 @@ def _one_line(text: str) -> str:
     return escape(" ".join(text.split()))
 
 
-def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
-    """Show the captured graph and the steps of the reduction, on a click."""
+def _how(outcome: Outcome) -> Iterable[Section]:
+    """Show the captured graph and the time of the reduction, on a click."""
     summary, notes = outcome.summary, list[str]()
     if summary is not None:
         skipped = [name for name, end in summary.passes.items() if end == "skipped"]
@@ -335,9 +284,8 @@ def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
         notes += [f"fallbacks taken: {', '.join(outcome.fallbacks)}"] if outcome.fallbacks else []
         notes += [f"skipped: {', '.join(skipped)}"] if skipped else []
         notes += [f"cut off: {', '.join(summary.unfinished)}"] if summary.unfinished else []
-    steps = _steps(history, "line" if outcome.case.level is Level.SOURCE else "op") if history else ""
     graphs = _original_graph(outcome)
-    blocks = [list(filter(None, (items(notes), graph, steps, _time(outcome)))) for graph in graphs]
+    blocks = [list(filter(None, (items(notes), graph, _time(outcome)))) for graph in graphs]
     if blocks[0]:
         yield Section("How it was reduced", tuple(blocks[0]), 3, 5, tuple(blocks[1]))
 
@@ -348,20 +296,6 @@ def _time(outcome: Outcome) -> str:
         return ""
     rows = [(Phase[name.upper()].value, f"{seconds:.1f}") for name, seconds in outcome.phases.items()]
     return folded(f"The time: {sum(outcome.phases.values()):.0f} s", table(("phase", "seconds"), rows))
-
-
-def _steps(history: Sequence[Probed], unit: str) -> str:
-    """Show the steps of the reduction."""
-    rows = [
-        (each.name, *map(_or_none, (each.probes, each.kept, each.size, each.elements)), f"{each.seconds:.2f}")
-        for each in steps_of(history)
-    ]
-    steps = table(("step", "probes", "with the failure", f"{unit}s left", "elements", "seconds"), rows)
-    return folded(f"The reduction: {counted(len(history), 'probe')}", steps)
-
-
-def _or_none(value: int | None) -> str:
-    return "" if value is None else str(value)
 
 
 def _other(failure: OtherFailure) -> str:

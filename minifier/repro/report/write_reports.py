@@ -49,7 +49,6 @@ from minifier.repro.emit.files_beside import contents_beside, files_beside
 from minifier.repro.emit.forms import Template, Variant
 from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.emit.repro import Repro
-from minifier.repro.report.history import read_history
 from minifier.repro.report.markdown import (
     MARKDOWN,
     PAGE,
@@ -146,7 +145,7 @@ def write_reports(
         public = with_mark(public, out, shared, consent.data)
         others = [*other_entries(out, outcome, consent.data), *artifact_entries(out, clean)]
         known = plan_bundle([*case, BundleEntry.of(RESULT, public), *others])
-        report = report_of(_as_shown(outcome, owned, redactor, clean), read_history(out), outcome)
+        report = report_of(_as_shown(outcome, owned, redactor, clean), outcome)
         files = tuple(bundle_section(known, constants, consent.constants))
         texts |= {MARKDOWN: markdown(report.plus(files)), PAGE: page(report.plus(files))}
         culprit = "torch" if outcome.case.is_of_torch else outcome.case.backend.distribution
