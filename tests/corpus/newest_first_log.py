@@ -2,7 +2,7 @@ r"""A wrong log: the bounded deque, filled from the left, keeps the oldest losse
 
 source: https://github.com/pytorch/pytorch/pull/139279
 reach: exit 0, 16 statements
-says: is .* in eager mode
+says: is off by .*; with other rounding eager mode's moves
 cause: tracing
 layer: test
 """

@@ -1,8 +1,8 @@
 r"""A phase of zero: a complex minus zero that is written in the compiled function has lost its sign.
 
 source: https://github.com/pytorch/pytorch/issues/197586
-reach: exit 0, 2 ops
-cause: decomposition
+reach: exit 0, 8 statements
+cause: tracing
 """
 
 import torch

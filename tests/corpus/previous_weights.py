@@ -1,7 +1,7 @@
 r"""Nothing changed: a view of weights, kept before .data is given new ones, shows the new ones as well.
 
 source: https://github.com/pytorch/pytorch/issues/94773
-reach: exit 0, 4 ops
+reach: exit 0, 7 statements
 cause: aliasing/mutation
 """
 
