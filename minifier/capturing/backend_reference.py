@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import torch
+
 from minifier.capturing.object_source import first_name, from_own_attribute, importable, option, write_object
 from minifier.data.case import BackendReference, BackendSource
 from minifier.data.case.literals import SCRIPT, imports_of, packages_imported, string
@@ -209,10 +211,11 @@ def note_reads() -> None:
     encode = os.environ.encodekey  # called by each read of a variable; its caller tells a read from a write
 
     def encodekey(key: Any) -> Any:
-        frame = sys._getframe(1)
-        if frame.f_code.co_name == "__getitem__" and isinstance(key, str):
-            with contextlib.suppress(Exception):
-                _note(_variables, key, frame)
+        if not torch.compiler.is_dynamo_compiling():  # which would break its graph here
+            frame = sys._getframe(1)
+            if frame.f_code.co_name == "__getitem__" and isinstance(key, str):
+                with contextlib.suppress(Exception):
+                    _note(_variables, key, frame)
         return encode(key)
 
     os.environ.encodekey = encodekey
