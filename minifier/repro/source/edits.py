@@ -463,6 +463,13 @@ def without_classes(script: Script) -> Iterator[Edit]:
             yield from _without_object(script, node, calls)
 
 
+def with_globals(script: Script) -> Iterator[Edit]:
+    """Put functions in the place of a class whose object a function makes, and globals in that of its attributes."""
+    for node in script.nodes:
+        if isinstance(node, cst.ClassDef) and not (node.keywords or node.decorators):
+            yield from _without_object(script, node, _made(script, node), has_globals=True)
+
+
 def _made(script: Script, node: cst.ClassDef) -> list[cst.Call]:
     """Return the calls that make the objects of a class; empty if the class is read elsewhere too."""
     found = m.findall(script.module, m.Call(func=m.Name(node.name.value)))
@@ -493,12 +500,14 @@ def _inner_objects(node: cst.ClassDef, calls: Sequence[cst.Call]) -> Iterator[Ch
                 yield {call: [result] for call, result in zip(calls, results, strict=True)}
 
 
-def _without_object(script: Script, node: cst.ClassDef, calls: Sequence[cst.Call]) -> Iterator[Edit]:
-    """Yield edits that put functions in the place of a class, and variables in that of its object's attributes.
+def _without_object(
+    script: Script, node: cst.ClassDef, calls: Sequence[cst.Call], *, has_globals: bool = False
+) -> Iterator[Edit]:
+    """Yield the edit that puts functions in the place of a class, and variables in that of its object's attributes.
 
-    What `__init__` does stands where a line made the object, with a `global` in a function, or behind the functions. A
-    call of the class becomes its `forward` or `__call__`; where there is none, `net = Net()` goes. Nothing if the class
-    has more than methods, or several objects have attributes.
+    What `__init__` does stands where a line of the module made the object, or else behind the functions; with
+    `has_globals` in the function that made it. A call of the class becomes its `forward` or `__call__`; where there is
+    none, `net = Net()` goes. Nothing if the class has more than methods, or several objects have attributes.
     """
     methods = [each for each in node.body.body if m.matches(each, _METHOD) and isinstance(each, cst.FunctionDef)]
     init = next((each for each in methods if m.matches(each, _INIT)), None)
@@ -530,14 +539,19 @@ def _without_object(script: Script, node: cst.ClassDef, calls: Sequence[cst.Call
         changes[assign if called is None else call] = [] if called is None else [called]
     moved = tuple((name, new.value) for name, new in names.items() if name != new.value)
     line = script.line(calls[0])
-    if line not in script.module.body:
+    is_inside = line not in script.module.body
+    rest = changed(line, changes)
+    lines = [*state, *([] if rest is None else [rest])]
+    if is_inside and not has_globals:
         yield Edit({**changes, node: [*functions, *state]}, moved)
-    if isinstance(line, _Line):
-        assigned = [found["name"] for each in state if (found := m.extract(each, _ASSIGNED)) is not None]
-        shared = [cst.NameItem(cst.ensure_type(name, cst.Name)) for name in assigned if line not in script.module.body]
-        rest = changed(line, changes)
-        state = [*([_Line([cst.Global(shared)])] if shared else []), *state]
-        yield Edit({**changes, line: [*state, *([] if rest is None else [rest])], node: functions}, moved)
+    elif isinstance(line, _Line) and not has_globals:
+        yield Edit({**changes, line: lines, node: functions}, moved)
+    elif isinstance(line, _Line) and is_inside:
+        assigned = (found["name"] for each in state if (found := m.extract(each, _ASSIGNED)) is not None)
+        shared = [cst.NameItem(cst.ensure_type(name, cst.Name)) for name in assigned]
+        yield from (
+            [Edit({**changes, line: [_Line([cst.Global(shared)]), *lines], node: functions}, moved)] if shared else []
+        )
 
 
 def _names_of_attributes(
@@ -590,8 +604,11 @@ def _bound_outside(script: Script, node: cst.ClassDef) -> set[str]:
     inside = set(m.findall(node, m.Name()))
     methods = {each for found in m.findall(script.module, m.ClassDef()) for each in found.body.body}  # type: ignore[attr-defined]
     names = (name for name in m.findall(script.module, m.Name()) if name not in inside)
-    targets = {name for target in m.findall(script.module, m.AssignTarget()) for name in m.findall(target, m.Name())}
-    bound = (name for name in names if name in targets or isinstance(script.parent[name], _BINDERS))
+    elements = (
+        each for target in m.findall(script.module, m.AssignTarget()) for each in m.findall(target, m.Element())
+    )
+    among = {each.value for each in elements if isinstance(each, cst.Element)}
+    bound = (name for name in names if name in among or isinstance(script.parent[name], _BINDERS))
     return {name.value for name in bound if script.parent[name] not in methods and isinstance(name, cst.Name)}
 
 

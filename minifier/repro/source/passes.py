@@ -48,6 +48,7 @@ COARSE_PASSES: tuple[SourcePass, ...] = (
 FINE_PASSES: tuple[SourcePass, ...] = (
     SourcePass("elements", "arguments, decorators, bases, elements, defaults, annotations, branches", edits.deleted),
     SourcePass("ones", "an argument or an assigned value to 1", edits.ones),
+    SourcePass("globals", "an object that a function makes to functions, and globals of that one", edits.with_globals),
 )
 
 NUMBERS = ("numbers", "numbers to 1, or the smallest that fails")
