@@ -89,8 +89,8 @@ class SameDraws(Condition):
         self._is_met = False
 
     def holds(self, run: SourceRun) -> bool:
-        """Return whether the run drew like eager mode, if that is known to be possible."""
-        return not self._is_met or bool(run.end.told.get(DRAWS_AS_EAGER))
+        """Return whether the run drew like eager mode, if that is known to be possible. A run without control may."""
+        return not self._is_met or bool(run.end.told.get(DRAWS_AS_EAGER, True))
 
     def accept(self, run: SourceRun) -> None:
         """Look whether the run drew like eager mode."""
