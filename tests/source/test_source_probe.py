@@ -124,8 +124,8 @@ torch.compile(lambda x: x + 1, backend=draws)(torch.ones(1))
 @pytest.mark.timeout(120)
 def test_compiled_code_draws_like_eager_mode_once_it_has_done_so(tmp_path):
     def work():
-        sources = [DRAWING.format(count=count) for count in (2, 0, 1)]
-        sources.append(f"import random\nnumber = random.Random(3)\n{sources[1]}")  # is run several times
+        own = "import random\nnumber = random.Random(3)\n"  # is run several times
+        sources = [start + DRAWING.format(count=count) for start, count in (("", 2), ("", 0), ("", 1), (own, 0))]
         lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None, conditions=[SameDraws()])
         lab.sought = seen(lab.run(sources[0]), ()).fingerprint
         return [lab.holds([source])[0] for source in sources]
