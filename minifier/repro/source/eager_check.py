@@ -164,7 +164,7 @@ def with_returned_value(text: str) -> str | None:
     rewritten = changed(module, {note: [cst.Return(value)], **{each: () for each in made}})
     if not isinstance(rewritten, cst.Module):
         return None
-    expected = _new("expected", {node.value for node in m.findall(module, m.Name()) if isinstance(node, cst.Name)})
+    expected = _new("expected", {*re.findall(r"\w+", text)})
     compared = re.sub(rf"\b{seen}\b", expected, found["compared"])
     check = f"{found['actual']} = {run}()\n{found['stance']}    {expected} = {run}()\n{compared}"
     return rewritten.code.removesuffix(found[0]) + check

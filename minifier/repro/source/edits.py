@@ -70,7 +70,7 @@ def _fewer_items(target: cst.Tuple, iterated: cst.BaseExpression) -> Iterator[tu
     if not isinstance(iterated, cst.Call):
         return
     plain = [arg for arg in iterated.args if arg.keyword is None and not arg.star]
-    if m.matches(iterated, m.Call(m.Name("enumerate"))) and len(target.elements) == 2:
+    if plain and m.matches(iterated, m.Call(m.Name("enumerate"))) and len(target.elements) == 2:
         yield target.elements[1].value, plain[0].value
     elif m.matches(iterated, m.Call(m.Name("zip"))) and len(plain) == len(target.elements):
         for number, gone in enumerate(plain):
@@ -84,7 +84,7 @@ def _fewer_items(target: cst.Tuple, iterated: cst.BaseExpression) -> Iterator[tu
 def unwrapped(script: Script) -> Iterator[Edit]:
     """Put the body of a `for`, `while`, `if`, `with` or `try` in its place.
 
-    Of a `for` also with its first item, of a `with` also after the call of `__enter__`.
+    The body of a `for` may begin with its first item, and that of a `with` with the call of `__enter__`.
     """
     for node in script.nodes:
         if isinstance(node, _COMPOUND) and isinstance(node.body, cst.IndentedBlock):
@@ -107,8 +107,7 @@ def unwrapped(script: Script) -> Iterator[Edit]:
 
 def _entered(script: Script, node: cst.With) -> Iterator[list[cst.BaseStatement]]:
     """Yield `x = C()` and `x.__enter__()` of `with C() as x`, for a class of the script."""
-    found = m.extract(node, m.With([m.WithItem(m.SaveMatchedNode(m.Call(m.Name()), "made"))]))
-    made = found["made"] if found is not None else None
+    made = (m.extract(node, m.With([m.WithItem(m.SaveMatchedNode(m.Call(m.Name()), "made"))])) or {}).get("made")
     if isinstance(made, cst.Call) and m.findall(script.module, m.ClassDef(made.func)):  # type: ignore[arg-type]
         bound = node.items[0].asname
         name = bound.name if bound is not None and isinstance(bound.name, cst.Name) else cst.Name("entered")
@@ -235,10 +234,8 @@ def inlined(script: Script) -> Iterator[Edit]:
 
 
 def _binds(line: cst.CSTNode, target: cst.BaseExpression) -> bool:
-    """Return whether a line assigns something else to a name."""
-    return isinstance(target, cst.Name) and any(
-        m.matches(bound, m.Name(target.value)) for bound, _, _ in _bindings(line)
-    )
+    """Return whether a line assigns a value to this name."""
+    return isinstance(target, cst.Name) and any(m.matches(each, m.Name(target.value)) for each, _, _ in _bindings(line))
 
 
 def _only_reads(definition: cst.CSTNode, target: cst.BaseExpression) -> bool:
@@ -440,25 +437,13 @@ def without_classes(script: Script) -> Iterator[Edit]:
     torch.compile(net)`, and `net.parameters()` becomes `net.head.parameters()`, where `net.head` is read elsewhere.
     """
     for node in script.nodes:
-        if m.matches(node, _COMPILED_IN_PLACE) and "torch" in script.modules:
-            call = cst.ensure_type(cst.ensure_type(node, cst.Expr).value, cst.Call)
-            module = cst.ensure_type(call.func, cst.Attribute).value
-            compiled = call.with_changes(
-                func=cst.Attribute(cst.Name("torch"), cst.Name("compile")), args=[cst.Arg(module), *call.args]
-            )
-            yield Edit({node: [cst.Assign([cst.AssignTarget(module)], compiled)]})  # type: ignore[arg-type]
-        if m.matches(node, _OF_PARAMETERS):
-            owner = cst.ensure_type(cst.ensure_type(node, cst.Attribute).value, cst.Name)
-            read = [each for each in script.nodes if m.matches(each, m.Attribute(m.Name(owner.value)))]
-            members = {cst.ensure_type(each, cst.Attribute).attr.value for each in read} - {"parameters"}
-            yield from (Edit({owner: [cst.Attribute(owner, cst.Name(member))]}) for member in sorted(members))
-        if not isinstance(node, cst.ClassDef) or node.keywords or node.decorators:
+        yield from _without_module(script, node)
+        if not isinstance(node, cst.ClassDef):
             continue
-        name = node.name.value
         calls = _made(script, node)
         yield from (Edit({node: [], **inner}) for inner in _inner_objects(node, calls))
-        if m.matches(node, m.ClassDef(bases=[m.Arg(keyword=None)])) and m.matches(node.body, _EMPTY):
-            yield Edit({node: [], **{use: [node.bases[0].value] for use in script.uses(name)}})
+        if m.matches(node, _ONLY_A_BASE):
+            yield Edit({node: [], **{use: [node.bases[0].value] for use in script.uses(node.name.value)}})
         else:
             yield from _without_object(script, node, calls)
 
@@ -466,15 +451,30 @@ def without_classes(script: Script) -> Iterator[Edit]:
 def with_globals(script: Script) -> Iterator[Edit]:
     """Put functions in the place of a class whose object a function makes, and globals in that of its attributes."""
     for node in script.nodes:
-        if isinstance(node, cst.ClassDef) and not (node.keywords or node.decorators):
+        if isinstance(node, cst.ClassDef):
             yield from _without_object(script, node, _made(script, node), has_globals=True)
 
 
+def _without_module(script: Script, node: cst.CSTNode) -> Iterator[Edit]:
+    """Yield what needs no module, for a node that does: for a call of `compile` in place, or for `net.parameters`."""
+    if "torch" in script.modules and (found := m.extract(node, _COMPILED_IN_PLACE)) is not None:
+        call, module = cst.ensure_type(found["call"], cst.Call), found["module"]
+        args = [cst.Arg(module), *call.args]  # type: ignore[arg-type]
+        compiled = call.with_changes(func=cst.Attribute(cst.Name("torch"), cst.Name("compile")), args=args)
+        yield Edit({node: [cst.Assign([cst.AssignTarget(module)], compiled)]})  # type: ignore[arg-type]
+    elif (found := m.extract(node, _OF_PARAMETERS)) is not None:
+        owner = cst.ensure_type(found["owner"], cst.Name)
+        read = (each for each in script.nodes if m.matches(each, m.Attribute(m.Name(owner.value))))
+        members = {cst.ensure_type(each, cst.Attribute).attr.value for each in read} - {"parameters"}
+        yield from (Edit({owner: [cst.Attribute(owner, cst.Name(member))]}) for member in sorted(members))
+
+
 def _made(script: Script, node: cst.ClassDef) -> list[cst.Call]:
-    """Return the calls that make the objects of a class; empty if the class is read elsewhere too."""
+    """Return the calls that make a class's objects; none if the class is read elsewhere, has keywords or decorators."""
+    is_plain = not (node.keywords or node.decorators)
     found = m.findall(script.module, m.Call(func=m.Name(node.name.value)))
     calls = [call for call in found if isinstance(call, cst.Call)]
-    return calls if len(calls) == len(script.uses(node.name.value)) else []
+    return calls if is_plain and len(calls) == len(script.uses(node.name.value)) else []
 
 
 def _bound_to(method: cst.FunctionDef) -> tuple[str, cst.FunctionDef]:
@@ -549,9 +549,8 @@ def _without_object(
     elif isinstance(line, _Line) and is_inside:
         assigned = (found["name"] for each in state if (found := m.extract(each, _ASSIGNED)) is not None)
         shared = [cst.NameItem(cst.ensure_type(name, cst.Name)) for name in assigned]
-        yield from (
-            [Edit({**changes, line: [_Line([cst.Global(shared)]), *lines], node: functions}, moved)] if shared else []
-        )
+        if shared:
+            yield Edit({**changes, line: [_Line([cst.Global(shared)]), *lines], node: functions}, moved)
 
 
 def _names_of_attributes(
@@ -604,23 +603,25 @@ def _bound_outside(script: Script, node: cst.ClassDef) -> set[str]:
     inside = set(m.findall(node, m.Name()))
     methods = {each for found in m.findall(script.module, m.ClassDef()) for each in found.body.body}  # type: ignore[attr-defined]
     names = (name for name in m.findall(script.module, m.Name()) if name not in inside)
-    elements = (
-        each for target in m.findall(script.module, m.AssignTarget()) for each in m.findall(target, m.Element())
-    )
-    among = {each.value for each in elements if isinstance(each, cst.Element)}
+    targets = m.findall(script.module, m.AssignTarget())
+    among = {
+        each.value for target in targets for each in m.findall(target, m.Element()) if isinstance(each, cst.Element)
+    }
     bound = (name for name in names if name in among or isinstance(script.parent[name], _BINDERS))
     return {name.value for name in bound if script.parent[name] not in methods and isinstance(name, cst.Name)}
 
 
-_COMPILED_IN_PLACE = m.Expr(m.Call(m.Attribute(m.Name() | m.Attribute(), m.Name("compile"))))
+_MODULE = m.SaveMatchedNode(m.Name() | m.Attribute(), "module")
+_COMPILED_IN_PLACE = m.Expr(m.SaveMatchedNode(m.Call(m.Attribute(_MODULE, m.Name("compile"))), "call"))
 _ASSIGNED = m.SimpleStatementLine([m.Assign([m.AssignTarget(m.SaveMatchedNode(m.Name(), "name"))])])
-_OF_PARAMETERS = m.Attribute(m.Name(), m.Name("parameters"))
+_OF_PARAMETERS = m.Attribute(m.SaveMatchedNode(m.Name(), "owner"), m.Name("parameters"))
 _BINDERS = cst.AssignTarget, cst.FunctionDef, cst.ClassDef, cst.AsName, cst.ImportAlias
 _OF_SELF = m.Parameters([m.AtLeastN(n=1)], posonly_params=[])
 _METHOD = m.FunctionDef(params=_OF_SELF, decorators=[])
 _INIT = m.FunctionDef(m.Name("__init__"), _OF_SELF)
 _INIT_OF_BASE = m.SimpleStatementLine([CALL_OF_BASE])
-_EMPTY = m.IndentedBlock(body=[m.SimpleStatementLine(body=[m.Pass()])])
+_PASS = m.SimpleStatementLine([m.Pass()])
+_ONLY_A_BASE = m.ClassDef(body=m.IndentedBlock([_PASS]), bases=[m.Arg(keyword=None)], keywords=[], decorators=[])
 
 
 def qualified(script: Script) -> Iterator[Edit]:

@@ -368,7 +368,8 @@ def _reduce(
         finally:
             write_others(lab.others, out / "others")
         stopped = "" if reduced.minimal else _SPENT
-        done = _with_returned_value(lab, script(reduced.source, stopped, reduced.minimal))
+        done = script(reduced.source, stopped, reduced.minimal)
+        done = _with_returned_value(lab, done) if known.check else done
         is_asked = settings.explain and not without_backends and not stopped
         in_aot_eager = lab.fails_in_aot_eager(reduced.source) if is_asked else None
         return replace(done, without_backends=without_backends, in_aot_eager=in_aot_eager)
@@ -380,6 +381,7 @@ def _with_returned_value(lab: SourceLab, done: ReducedScript) -> ReducedScript:
     failure = None if text is None else seen(lab.run(text))
     if text is None or failure is None or failure.fingerprint.types != done.failure.fingerprint.types:
         return done
+    failure = replace(failure, fingerprint=replace(failure.fingerprint, at_traced=True))  # as in `first_failure`
     return replace(done, source=text, failure=failure) if passed(lab.run(text, compiled=False)) else done
 
 

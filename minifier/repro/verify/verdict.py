@@ -174,7 +174,7 @@ class Conditions:
         return self.memory is None and (self.sought is None or self.sought.kind is not Kind.OUT_OF_MEMORY)
 
     @property
-    def set_later(self) -> dict[str, str] | None:
+    def missing_ahead(self) -> dict[str, str] | None:
         """The variables that an interpreter which was started ahead still needs; None if it cannot run the script."""
         if not self.is_unlimited or self.given or self.more:
             return None
@@ -203,8 +203,8 @@ class Started:
     def __init__(self, script: Path, conditions: Conditions, ahead: bool = False) -> None:
         self._conditions = conditions
         interpreters = conditions.interpreters
-        self._later = conditions.set_later if ahead else None
-        started_ahead = interpreters.take_ahead(script) if self._later is not None else None
+        self._missing = conditions.missing_ahead if ahead else None
+        started_ahead = interpreters.take_ahead(script) if self._missing is not None else None
         self.ahead = started_ahead is not None
         self.interpreter = started_ahead or Interpreter(interpreters.launch)
         self.folder, self.observer = self.interpreter.folder, self.interpreter.observer
@@ -227,7 +227,7 @@ class Started:
             (self.observer / "watch-logs").touch()
         if self.ahead:
             self._link_compiled()
-            return self.interpreter.go_on(conditions.extra_path, self._later or {})
+            return self.interpreter.go_on(conditions.extra_path, self._missing or {})
         environment = clean_environment(self.folder, conditions.extra_path, conditions.more) | dict(conditions.given)
         self._link_compiled()
         memory = [] if conditions.is_unlimited else [conditions.memory, free_memory(_MEMORY_FRACTION)]
