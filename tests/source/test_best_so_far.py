@@ -59,7 +59,11 @@ def no_key():
     raise KeyError("no such name")
 
 
-@pytest.mark.parametrize(("error", "traces"), [(no_space, 0), (no_key, 1)], ids=["of the machine", "of the tool"])
+def dies():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("error", "traces"), [(no_space, 0), (no_key, 1), (dies, 0)])
 def test_an_error_leaves_the_best_so_far(program, tmp_path, monkeypatch, error, traces):
     monkeypatch.setattr(reduce_script, "SourceLab", failing_lab(error))
     reduced = reduce_script.reduce_script(program, tmp_path / "out", Settings(), SILENT)
@@ -77,10 +81,3 @@ def test_an_error_of_a_pass_is_in_the_journal_and_the_report(program, tmp_path, 
     assert reduced.minimal and "faulty" in warning and "no such node" in trace and "in lister" in trace
     entries = map(json.loads, (tmp_path / "out" / "journal.jsonl").read_text().splitlines())
     assert [entry["warning"] for entry in entries if "warning" in entry] == [warning]
-
-
-def test_the_death_of_the_process_that_reduces(program, tmp_path, monkeypatch):
-    monkeypatch.setattr(reduce_script, "SourceLab", failing_lab(lambda: os.kill(os.getpid(), signal.SIGKILL)))
-    reduced = reduce_script.reduce_script(program, tmp_path / "out", Settings(), SILENT)
-    assert not reduced.minimal and reduced.stopped
-    assert "graph_break()" in reduced.text(EAGER) and "started" not in reduced.text(EAGER)

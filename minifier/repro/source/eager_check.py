@@ -34,7 +34,7 @@ from libcst.metadata import CodePosition, MetadataWrapper, ParentNodeProvider, P
 from minifier.capturing.slicing.module_statements import root
 from minifier.capturing.watched_script import RESULT, Moment, Place
 from minifier.repro.source.conditions import generators_seeded
-from minifier.repro.source.script import changed
+from minifier.repro.source.script import EVALUATED_LATER, changed
 from minifier.repro.source.statement_tree import texts_of
 
 _RESULT = re.compile(rf"(?<![\w.]){RESULT}\b")
@@ -182,12 +182,12 @@ def _observed(wrapper: MetadataWrapper, sight: Sight, seen: str, names: set[str]
     """
     lines, module = _Lines(wrapper), wrapper.module
     if sight.moment is Moment.ENDED:
-        return module.with_changes(body=[*module.body, _statement(_append(sight, seen))])
+        return module.with_changes(body=[*module.body, cst.parse_statement(_append(sight, seen))])
     if sight.moment is Moment.RETURNED:
         function = lines.function(sight.place)
         if function is None:
             return None
-        return _changed(module, function, _at_end(function, _statement(_append(sight, seen))))
+        return _changed(module, function, _at_end(function, cst.parse_statement(_append(sight, seen))))
     line = lines.at(sight.place.line)
     if line is None:
         return None
@@ -200,12 +200,14 @@ def _observed(wrapper: MetadataWrapper, sight: Sight, seen: str, names: set[str]
         name = _target(line, call)
         if not name:
             name = _new(RESULT, names)
-            result = _statement(f"{name} = {module.code_for_node(call)}")
+            result = cst.parse_statement(f"{name} = {module.code_for_node(call)}")
             rest = changed(line, {call: [cst.Name(name)]})
             return (
-                None if rest is None else _changed(module, line, result, _statement(_append(sight, seen, name)), rest)
+                None
+                if rest is None
+                else _changed(module, line, result, cst.parse_statement(_append(sight, seen, name)), rest)
             )
-    append = _statement(_append(sight, seen, name))
+    append = cst.parse_statement(_append(sight, seen, name))
     if sight.is_later and (loop := lines.loop(line)) is not None:
         return _changed(module, loop, _at_end(loop, append))
     if sight.moment is Moment.AFTER and not (is_compound or m.findall(line, m.Return() | m.Raise())):
@@ -218,17 +220,15 @@ def _changed(module: cst.Module, old: cst.CSTNode, *new: cst.CSTNode) -> cst.Mod
     return result if isinstance(result, cst.Module) else None
 
 
-_LATER = m.Lambda() | m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp() | m.BooleanOperation() | m.IfExp()
+_LATER = EVALUATED_LATER | m.BooleanOperation() | m.IfExp()
 
 
 def _target(line: cst.BaseStatement, call: cst.Call) -> str:
     """Return the name to which a line assigns the call's result, and nothing else; else ""."""
-    match line:
-        case cst.SimpleStatementLine(
-            body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=v)]
-        ):
-            return name if v is call else ""
-    return ""
+    target = m.AssignTarget(m.SaveMatchedNode(m.Name(), "name"))
+    assign = m.Assign([target], m.MatchIfTrue(lambda value: value is call))
+    found = m.extract(line, m.SimpleStatementLine([assign]))
+    return cst.ensure_type(found["name"], cst.Name).value if found is not None else ""
 
 
 def _append(sight: Sight, seen: str, result: str = RESULT) -> str:
@@ -306,12 +306,6 @@ def _head(node: cst.BaseStatement) -> cst.CSTNode | None:
     return None
 
 
-def _statement(text: str) -> cst.BaseStatement:
-    parsed = cst.parse_statement(text)
-    assert isinstance(parsed, cst.BaseStatement)
-    return parsed
-
-
 _Block = TypeVar("_Block", cst.FunctionDef, cst.For | cst.While)
 
 
@@ -331,7 +325,7 @@ def _split(module: cst.Module, *, once: bool) -> tuple[_Statements, _Statements]
 
     With `once` these are also definitions and constants, unless they need a value that the others make.
     """
-    first = [node for node in module.body if _is_first(node)]
+    first = [node for node in module.body if m.matches(node, _IMPORT | _DOCSTRING)]
     if once:
         plain = [node for node in module.body if m.matches(node, _DEFINITION | _CONSTANT)]
         rest = [node for node in module.body if node not in first and node not in plain]
@@ -339,10 +333,6 @@ def _split(module: cst.Module, *, once: bool) -> tuple[_Statements, _Statements]
         if not any(bound.intersection(_read_at_once(node)) for node in plain):
             first = [node for node in module.body if node not in rest]
     return tuple(first), tuple(node for node in module.body if node not in first)
-
-
-def _is_first(node: cst.CSTNode) -> bool:
-    return m.matches(node, _IMPORT) or m.matches(node, _DOCSTRING)
 
 
 def _read_at_once(node: cst.CSTNode) -> set[str]:
@@ -369,23 +359,6 @@ def _bound(module: cst.Module, statements: Sequence[cst.CSTNode]) -> list[str]:
     return [each.get_name() for each in symbols if each.is_assigned() or each.is_imported() or each.is_namespace()]
 
 
-class _WithoutAnnotations(cst.CSTTransformer):
-    """Makes assignments of annotated ones: a global name has no annotation in a function."""
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        return False
-
-    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
-        return False
-
-    def leave_AnnAssign(
-        self, original_node: cst.AnnAssign, updated_node: cst.AnnAssign
-    ) -> cst.BaseSmallStatement | cst.RemovalSentinel:
-        if updated_node.value is None:
-            return cst.RemoveFromParent()
-        return cst.Assign([cst.AssignTarget(updated_node.target)], updated_node.value)
-
-
 def _written(
     module: cst.Module, parts: tuple[_Statements, _Statements], sight: Sight, names: set[str]
 ) -> tuple[str, int]:
@@ -395,13 +368,13 @@ def _written(
     """
     first, twice = parts
     run, seen, actual = (_new(name, names) for name in ("run", "seen", "actual"))
-    plain = [_without_blanks(node.visit(_WithoutAnnotations())) for node in twice]
+    plain = [_within_function(node) for node in twice]
     bound = _bound(module, twice)
     imported = _imported(first)
     has_seed = bool(generators_seeded(module.code))
     seeds = [] if has_seed else [f"{imported[name]}.{call}" for name, call in _SEEDS.items() if name in imported]
     head = [f"global {', '.join(bound)}"] if bound else []
-    block = cst.IndentedBlock([*map(_statement, [*head, *seeds]), *plain])
+    block = cst.IndentedBlock([*map(cst.parse_statement, [*head, *seeds]), *plain])
     function = cst.FunctionDef(cst.Name(run), cst.Parameters(), block).with_changes(leading_lines=[cst.EmptyLine()] * 2)
     torch = imported.get("torch", "torch")
     text = module.with_changes(body=[*first]).code.rstrip()
@@ -413,8 +386,13 @@ def _written(
     return text + make(run, seen, actual, torch, sight), text.count("\n") + 1
 
 
-def _without_blanks(node: Any) -> Any:
-    """Return a statement of the module for a function's body, which has no blank lines but ahead of definitions."""
+def _within_function(node: Any) -> Any:
+    """Return a statement of the module for a function's body: global names have no annotations, no blank lines."""
+    annotated: Any = [] if m.matches(node, _DEFINITION) else m.findall(node, m.AnnAssign())
+    plain = {
+        each: [cst.Assign([cst.AssignTarget(each.target)], each.value)] if each.value else [] for each in annotated
+    }
+    node = changed(node, plain) or cst.SimpleStatementLine([cst.Pass()])
     lines = [line for line in getattr(node, "leading_lines", ()) if line.comment is not None]
     blank = [cst.EmptyLine(indent=False)] if m.matches(node, _DEFINITION) else []
     return node.with_changes(leading_lines=[*blank, *lines])

@@ -116,20 +116,20 @@ def _entered(script: Script, node: cst.With) -> Iterator[list[cst.BaseStatement]
 
 
 def _items(iterated: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """Yield an item of what is iterated: of a display its last and first element, 0 for `range(...)`, else `xs[0]`."""
+    """Yield items of what is iterated: of a display its last and first, 0 for `range(...)`, else `xs[0]`, `xs[-1]`."""
     if isinstance(iterated, (cst.List, cst.Tuple)):
         values = [each.value for each in iterated.elements if isinstance(each, cst.Element)]
         yield from dict.fromkeys([*values[-1:], *values[:1]])
     elif m.matches(iterated, m.Call(func=m.Name("zip"))) and isinstance(iterated, cst.Call):
-        yield cst.Tuple([cst.Element(_first_of(arg.value)) for arg in iterated.args], lpar=[], rpar=[])
+        yield cst.Tuple([cst.Element(_at("0", arg.value)) for arg in iterated.args], lpar=[], rpar=[])
     elif isinstance(iterated, cst.Call):
         yield cst.Integer("0")
     else:
-        yield _first_of(iterated)
+        yield from (_at("0", iterated), _at("-1", iterated))
 
 
-def _first_of(value: cst.BaseExpression) -> cst.BaseExpression:
-    return cst.Subscript(value, [cst.SubscriptElement(cst.Index(cst.Integer("0")))])
+def _at(index: str, value: cst.BaseExpression) -> cst.BaseExpression:
+    return cst.Subscript(value, [cst.SubscriptElement(cst.Index(cst.parse_expression(index)))])
 
 
 def without_targets(script: Script) -> Iterator[Edit]:
@@ -257,12 +257,10 @@ def _puts(
 
 def _bindings(line: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, list[cst.CSTNode]]]:
     """Yield each target that the line assigns, with its value, and what is left of the line without them."""
-    if not isinstance(line, _Line) or len(line.body) != 1 or not isinstance(line.body[0], cst.Assign):
+    if not isinstance(line, _Line) or not m.matches(line, m.SimpleStatementLine([m.Assign([m.AssignTarget()])])):
         return
-    assign = line.body[0]
+    assign = cst.ensure_type(line.body[0], cst.Assign)
     target, value = assign.targets[0].target, assign.value
-    if len(assign.targets) > 1:
-        return
     if not isinstance(target, (cst.Tuple, cst.List)):
         yield target, value, []
     elif isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(target.elements):
@@ -286,8 +284,8 @@ def _uses_behind(script: Script, target: cst.BaseExpression, lines: Sequence[cst
     """Return the places that read a target, of a name up to its next assignment."""
     if not isinstance(target, cst.Name):
         text = script.code(target)
-        found = (node for node in script.nodes if type(node) is type(target) and node is not target)
-        return [node for node in found if isinstance(node, cst.BaseExpression) and script.code(node) == text]
+        found = (node for node in script.nodes if isinstance(node, type(target)) and script.code(node) == text)
+        return [node for node in found if not isinstance(script.parent.get(node), cst.AssignTarget)]
     uses: list[cst.BaseExpression] = []
     for line in lines:
         uses += uses_of(line, target.value)
@@ -311,9 +309,14 @@ def _fits(script: Script, uses: Sequence[cst.CSTNode], value: cst.CSTNode) -> bo
 
 
 def without_functions(script: Script) -> Iterator[Edit]:
-    """Put the body of a function in the place of its only call, or what it returns in the place of each call."""
+    """Put the body of a function in the place of its only call, or what it returns in the place of each call.
+
+    That of a generator takes the place of the `for` or `with` that runs it, whose own body takes that of the `yield`.
+    """
     methods = {each for node in script.nodes if isinstance(node, cst.ClassDef) for each in node.body.body}
     for node in script.nodes:
+        if isinstance(node, (cst.For, cst.With)):
+            yield from _without_generator(script, node)
         if not isinstance(node, cst.FunctionDef) or node.decorators or node.name.value.startswith("__"):
             continue
         if node not in methods and (called := _wrapped(node)) is not None:
@@ -331,6 +334,30 @@ def without_functions(script: Script) -> Iterator[Edit]:
             yield Edit({**changes, node: []}, ((node.name.value, _around(script, calls[0])),))
 
 
+def _without_generator(script: Script, node: cst.For | cst.With) -> Iterator[Edit]:
+    """Yield the edit that puts a generator's body in the place of the `for` or `with` that runs it."""
+    found: Any = m.extract(node, m.For(iter=_RUN) | m.With([m.WithItem(_RUN)]))
+    functions: Any = m.findall(script.module, m.FunctionDef(found["name"])) if found else ()
+    if len(functions) != 1 or len(script.uses(found["name"].value)) != 1:
+        return
+    (function,) = functions
+    values, yields = _given(function, found["call"], is_method=False), m.extractall(function, _YIELD)
+    if values is not None and len(yields) == len(m.findall(function, m.Yield() | m.Return())) == 1:
+        target: Any = getattr(node.items[0].asname, "name", None) if isinstance(node, cst.With) else node.target
+        value: Any = cst.ensure_type(yields[0]["yield"], cst.Yield).value
+        is_read = target is not None and value is not None and not value.deep_equals(target)
+        bound = [_Line([cst.Assign([cst.AssignTarget(target)], value)])] if is_read else []
+        body: Any = changed(function.body, {yields[0]["line"]: [*bound, *node.body.body]})  # type: ignore[dict-item]
+        moved = ((function.name.value, _around(script, node)),)
+        yield Edit({node: [*_assigned(values), *body.body], function: []}, moved)
+
+
+def _assigned(values: Mapping[str, cst.BaseExpression]) -> list[_Line]:
+    """Return lines that assign the values to the names, but for a name that is its value."""
+    others = ((name, value) for name, value in values.items() if not m.matches(value, m.Name(name)))
+    return [_Line([cst.Assign([cst.AssignTarget(cst.Name(name))], value)]) for name, value in others]
+
+
 def _wrapped(function: cst.FunctionDef) -> cst.BaseExpression | None:
     """Return `g` of `def f(x): return g(x)`; None for any other function."""
     found = m.extract(function.body, _ONE_CALL)
@@ -345,6 +372,8 @@ def _wrapped(function: cst.FunctionDef) -> cst.BaseExpression | None:
 
 
 _CALL = m.SaveMatchedNode(m.Call(), "call")
+_RUN = m.SaveMatchedNode(m.Call(m.SaveMatchedNode(m.Name(), "name")), "call")
+_YIELD = m.SaveMatchedNode(m.SimpleStatementLine([m.Expr(m.SaveMatchedNode(m.Yield(), "yield"))]), "line")
 _ONE_CALL = m.IndentedBlock(body=[m.SimpleStatementLine(body=[m.Return(value=_CALL) | m.Expr(value=_CALL)])])
 
 
@@ -380,15 +409,10 @@ def _with_body(
     is_later = any(calls[0] in m.findall(each, m.Call()) for each in m.findall(line, EVALUATED_LATER))
     if len(calls) > 1 or not isinstance(line, _Line) or len(line.body) != 1 or is_later:
         return None
-    bound = [
-        _Line([cst.Assign([cst.AssignTarget(cst.Name(name))], given)])
-        for name, given in values[0].items()
-        if not m.matches(given, m.Name(name))
-    ]
     rest = lines if last is None else lines[:-1]
     is_dropped = last is None and m.matches(line.body[0], m.Expr()) and getattr(line.body[0], "value", None) is calls[0]
     put = changed(line, {calls[0]: [in_place_of(calls[0], value, script.parent.get(calls[0]))]})
-    return {line: [*bound, *rest, *([] if is_dropped or put is None else [put])]}
+    return {line: [*_assigned(values[0]), *rest, *([] if is_dropped or put is None else [put])]}
 
 
 def _result(value: cst.BaseExpression, values: dict[str, cst.BaseExpression]) -> cst.BaseExpression | None:
@@ -433,11 +457,14 @@ def without_classes(script: Script) -> Iterator[Edit]:
     """Put the base in the place of a class without a body, and functions and variables for one with a single object.
 
     Or put an object that `__init__` makes in the place of the instance: `Block(8)` for `Net(8)`. For a module that is
-    compiled in place, or asked for its parameters, only a class would do: `net.compile()` becomes `net =
-    torch.compile(net)`, and `net.parameters()` becomes `net.head.parameters()`, where `net.head` is read elsewhere.
+    compiled in place only a class would do: `net.compile()` becomes `net = torch.compile(net)`.
     """
     for node in script.nodes:
-        yield from _without_module(script, node)
+        if "torch" in script.modules and (found := m.extract(node, _COMPILED_IN_PLACE)) is not None:
+            call, module = cst.ensure_type(found["call"], cst.Call), found["module"]
+            args = [cst.Arg(module), *call.args]  # type: ignore[arg-type]
+            compiled = call.with_changes(func=cst.Attribute(cst.Name("torch"), cst.Name("compile")), args=args)
+            yield Edit({node: [cst.Assign([cst.AssignTarget(module)], compiled)]})  # type: ignore[arg-type]
         if not isinstance(node, cst.ClassDef):
             continue
         calls = _made(script, node)
@@ -453,20 +480,6 @@ def with_globals(script: Script) -> Iterator[Edit]:
     for node in script.nodes:
         if isinstance(node, cst.ClassDef):
             yield from _without_object(script, node, _made(script, node), has_globals=True)
-
-
-def _without_module(script: Script, node: cst.CSTNode) -> Iterator[Edit]:
-    """Yield what needs no module, for a node that does: for a call of `compile` in place, or for `net.parameters`."""
-    if "torch" in script.modules and (found := m.extract(node, _COMPILED_IN_PLACE)) is not None:
-        call, module = cst.ensure_type(found["call"], cst.Call), found["module"]
-        args = [cst.Arg(module), *call.args]  # type: ignore[arg-type]
-        compiled = call.with_changes(func=cst.Attribute(cst.Name("torch"), cst.Name("compile")), args=args)
-        yield Edit({node: [cst.Assign([cst.AssignTarget(module)], compiled)]})  # type: ignore[arg-type]
-    elif (found := m.extract(node, _OF_PARAMETERS)) is not None:
-        owner = cst.ensure_type(found["owner"], cst.Name)
-        read = (each for each in script.nodes if m.matches(each, m.Attribute(m.Name(owner.value))))
-        members = {cst.ensure_type(each, cst.Attribute).attr.value for each in read} - {"parameters"}
-        yield from (Edit({owner: [cst.Attribute(owner, cst.Name(member))]}) for member in sorted(members))
 
 
 def _made(script: Script, node: cst.ClassDef) -> list[cst.Call]:
@@ -519,8 +532,7 @@ def _without_object(
     if names is None or parts is None:
         return
     functions, state = parts
-    bound = ((name, value) for name, value in given.items() if not m.matches(value, m.Name(name)))
-    state = [*(_Line([cst.Assign([cst.AssignTarget(cst.Name(name))], value)]) for name, value in bound), *state]
+    state = [*_assigned(given), *state]
     called = next((names[name] for name in _CALLED_AS_INSTANCE if name in names), None)
     changes: dict[cst.CSTNode, Sequence[cst.CSTNode]] = {}
     inside = set(m.findall(node, m.Name()))
@@ -529,7 +541,12 @@ def _without_object(
         if isinstance(assign, cst.Attribute) and assign.attr.value in names:  # `Net().step(x)`
             changes[assign] = [names[assign.attr.value]]
             continue
-        holder = assign.targets[0].target if isinstance(assign, cst.Assign) and len(assign.targets) == 1 else None
+        if isinstance(assign, cst.For) and "__iter__" in names:
+            changes[call] = [cst.Call(names["__iter__"])]
+            continue
+        around = script.parent[assign]
+        bound = script.parent[around] if around in script.compiling else assign  # `net = torch.compile(Net())`
+        holder = bound.targets[0].target if isinstance(bound, cst.Assign) and len(bound.targets) == 1 else None
         uses = script.uses(holder.value) if isinstance(holder, cst.Name) else []
         outside = [script.parent[use] for use in uses if use not in inside]
         read = _attributes(outside, names)
@@ -565,7 +582,7 @@ def _names_of_attributes(
         targets = m.findall(method, m.AssignTarget(m.Attribute(m.Name(_bound_to(method)[0]))))
         own += [target.target.attr.value for target in targets]  # type: ignore[attr-defined]
     named = {each.attr.value for each in m.findall(script.module, m.Attribute()) if isinstance(each, cst.Attribute)}
-    if any(name.startswith("__") and name not in (*_CALLED_AS_INSTANCE, *named) for name in own):
+    if any(name.startswith("__") and name not in (*_CALLED_AS_INSTANCE, "__iter__", *named) for name in own):
         return None
     taken, plain = _bound_outside(script, node), {name: name.removeprefix("__").removesuffix("__") for name in own}
     return {name: cst.Name(f"{new}_" if new in taken else new) for name, new in plain.items()}
@@ -614,14 +631,13 @@ def _bound_outside(script: Script, node: cst.ClassDef) -> set[str]:
 _MODULE = m.SaveMatchedNode(m.Name() | m.Attribute(), "module")
 _COMPILED_IN_PLACE = m.Expr(m.SaveMatchedNode(m.Call(m.Attribute(_MODULE, m.Name("compile"))), "call"))
 _ASSIGNED = m.SimpleStatementLine([m.Assign([m.AssignTarget(m.SaveMatchedNode(m.Name(), "name"))])])
-_OF_PARAMETERS = m.Attribute(m.SaveMatchedNode(m.Name(), "owner"), m.Name("parameters"))
 _BINDERS = cst.AssignTarget, cst.FunctionDef, cst.ClassDef, cst.AsName, cst.ImportAlias
 _OF_SELF = m.Parameters([m.AtLeastN(n=1)], posonly_params=[])
 _METHOD = m.FunctionDef(params=_OF_SELF, decorators=[])
 _INIT = m.FunctionDef(m.Name("__init__"), _OF_SELF)
 _INIT_OF_BASE = m.SimpleStatementLine([CALL_OF_BASE])
-_PASS = m.SimpleStatementLine([m.Pass()])
-_ONLY_A_BASE = m.ClassDef(body=m.IndentedBlock([_PASS]), bases=[m.Arg(keyword=None)], keywords=[], decorators=[])
+_ONLY_PASS = m.IndentedBlock([m.SimpleStatementLine([m.Pass()])])
+_ONLY_A_BASE = m.ClassDef(body=_ONLY_PASS, bases=[m.Arg(keyword=None)], keywords=[], decorators=[])
 
 
 def qualified(script: Script) -> Iterator[Edit]:

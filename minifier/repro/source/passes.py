@@ -27,7 +27,7 @@ COARSE_PASSES: tuple[SourcePass, ...] = (
     ),
     SourcePass(
         "functions",
-        "a function that is called once or only returns a value, its body being put in the place of the call",
+        "a function that is called once or only returns a value, or a generator, its body being put where it is called",
         edits.without_functions,
     ),
     SourcePass(

@@ -326,7 +326,8 @@ def _reduce(
 
         def own_statements(text: str) -> int:
             tree = tree_of(text, lab.frozen)
-            return sum(tree.text(node) not in known.check for node in tree.statements) - known.further
+            texts = map(tree.text, tree.statements)
+            return sum(each not in known.check and not each.startswith("global ") for each in texts) - known.further
 
         before = own_statements(as_run(program))
 
