@@ -21,7 +21,7 @@ from minifier.data.case.store import CASE, GRAPH, load, save
 from minifier.data.case.values import SourceExpression
 from minifier.errors import CannotSave, NoRepro, UsageError
 from minifier.flow.check_repro import unpack_bundle
-from minifier.flow.cli.checking import GONE, check_command
+from minifier.flow.cli.running import GONE, check_command
 from minifier.repro.emit.forms import forms_for
 from minifier.repro.emit.repro import write_repro
 

@@ -79,9 +79,9 @@ def test_git_bisect_takes_no_error_of_check_for_a_commit(refusing, given):
 
 
 def test_git_bisect_takes_no_crash_of_check_for_a_commit(monkeypatch):
-    monkeypatch.setattr("minifier.flow.cli.checking.check_command", lambda *_: 1 / 0)
+    monkeypatch.setattr("minifier.flow.cli.running.check_command", lambda *_: 1 / 0)
     assert command_line(["check", "repro.py"]) == 128
-    monkeypatch.setattr("minifier.flow.cli.checking.check_command", lambda *_: 1)
+    monkeypatch.setattr("minifier.flow.cli.running.check_command", lambda *_: 1)
     assert command_line(["check", "repro.py"]) == 1
 
 

@@ -8,7 +8,7 @@ from vocabulary import source_of
 from minifier.data.case.serial import pack
 from minifier.data.failure import Fingerprint, Frame, Kind, Stage
 from minifier.errors import UsageError
-from minifier.flow.cli.checking import GONE, SOMETHING_ELSE, STILL_THERE, check_command
+from minifier.flow.cli.running import GONE, SOMETHING_ELSE, STILL_THERE, check_command
 
 pytestmark = pytest.mark.timeout(60)
 

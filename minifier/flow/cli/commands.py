@@ -97,16 +97,7 @@ def _interpreters() -> Interpreters:
 @click.option("--all", "every", is_flag=True, help="Reduce each failing graph in turn, into graph-N folders.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def run(
-    script: str,
-    arguments: tuple[str, ...],
-    is_module: bool,
-    graph: int | None,
-    every: bool,
-    backend: str | None,
-    modules: tuple[str, ...],
-    **values: Any,
-) -> int:
+def run(script: str, arguments: tuple[str, ...], **values: Any) -> int:
     """Run SCRIPT with ARGUMENTS as python would, catch the backend call that fails, and reduce it. SCRIPT may also be a
     program that torch.export.save wrote: it is compiled with --backend and called with its own inputs.
 
@@ -119,11 +110,14 @@ def run(
     from minifier.flow.folders import Asked
 
     with ends_as_json(values["json"]):
-        asked = Asked(Program(script, arguments, is_module, backend=backend or "", modules=modules), graph)
+        backend, modules = values["backend"] or "", values["modules"]
+        asked = Asked(
+            Program(script, arguments, values["is_module"], backend=backend, modules=modules), values["graph"]
+        )
         own = {name for parameter in click.get_current_context().command.params for name in parameter.opts}
         names = [argument.partition("=")[0] for argument in arguments]
         misplaced = [name for name in names if name.startswith("--") and name in own]
-        return run_command(asked, every, Options.of(values), _interpreters(), misplaced)
+        return run_command(asked, values["every"], Options.of(values), _interpreters(), misplaced)
 
 
 @cli.command(
@@ -178,7 +172,7 @@ def check(repro: Path, timeout: float, trust: bool) -> int:
       git bisect run minify check --trust /path/to/bundle.zip
     """
     refuse_older_torch()
-    from minifier.flow.cli.checking import check_command
+    from minifier.flow.cli.running import check_command
 
     return check_command(repro, timeout, _interpreters(), trust)
 
@@ -228,7 +222,7 @@ def test_(folder: Path, out: Path, trust: bool) -> int:
 
         minify test minify-out/train-1 -o tests
     """
-    from minifier.flow.cli.testing import test_command
+    from minifier.flow.cli.running import test_command
 
     return test_command(folder, out, _interpreters(), trust)
 
@@ -312,9 +306,9 @@ def doctor(as_json: bool) -> int:
     from minifier.flow.prepare import refuse_without_torch
 
     refuse_without_torch()
-    from minifier.flow.cli.doctor import doctor as examine  # imports torch
+    from minifier.flow.cli.listing import print_findings
 
-    return examine(as_json)
+    return print_findings(as_json)
 
 
 @cli.command()

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -23,36 +23,23 @@ from minifier.process.machine import machine_failure
 _TORCH_MINIFIER_VARIABLES = ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_COMPILE_DEBUG")
 
 
-def _guarded(work: Callable[[], int]) -> int:
-    """Run a command; turn its exceptions into messages and exit codes."""
-    for variable in _TORCH_MINIFIER_VARIABLES:
-        os.environ.pop(variable, None)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by some parents, which would hide how a child ended
-    end_by_signals()
-    try:
-        return work()
-    except MachineFailed as error:
-        return _told(error)
-    except MinifyError as error:
-        print_error(f"minify: {error}")
-        if error.exit_code is not ExitCode.INTERNAL:
-            return int(error.exit_code)
-        return _internal(str(error))
-    except SystemExit as error:  # a signal asked us to end; temporary files are already removed
+def _told(error: BaseException) -> int:
+    """Print what ended a command early, and what to do; return the exit code."""
+    if isinstance(error, SystemExit):  # a signal asked us to end; temporary files are already removed
         return error.code if isinstance(error.code, int) else 1
-    except KeyboardInterrupt:
+    if isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
         print("minify: interrupted", file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
-    except Exception as error:  # noqa: BLE001 - any that is not the machine's fault is this tool's
-        if (failure := machine_failure(error)) is None:
-            return _internal(traceback.format_exc())
-        return _told(failure)
-
-
-def _told(failure: MachineFailed) -> int:
-    """Print what the machine refused, and what to do; return the exit code."""
-    print_error(f"minify: {failure}\nminify: {failure.advice}")
-    return int(failure.exit_code)
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    failure = error if isinstance(error, MinifyError) else machine_failure(error)
+    if failure is None:  # not the machine's fault either
+        return _internal("".join(traceback.format_exception(error)))
+    print_error(f"minify: {failure}")
+    if isinstance(failure, MachineFailed):
+        print_error(f"minify: {failure.advice}")
+    return int(failure.exit_code) if failure.exit_code is not ExitCode.INTERNAL else _internal(str(failure))
 
 
 def _internal(trace: str) -> int:
@@ -87,22 +74,16 @@ def command_line(arguments: Sequence[str] | None = None, interpreters: Interpret
     bisect run` stops there, and would take a smaller code for a failing commit.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    is_judged = False
-
-    def work() -> int:
-        nonlocal is_judged
-        try:
-            status = cli.main(arguments, standalone_mode=False, prog_name="minify", obj=interpreters or Interpreters())
-        except click.exceptions.Abort:
-            raise KeyboardInterrupt from None
-        except click.ClickException as error:
-            error.show()
-            return error.exit_code
-        is_judged = True
+    for variable in _TORCH_MINIFIER_VARIABLES:
+        os.environ.pop(variable, None)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by some parents, which would hide how a child ended
+    end_by_signals()
+    try:
+        status = cli.main(arguments, standalone_mode=False, prog_name="minify", obj=interpreters or Interpreters())
         return status if isinstance(status, int) else 0
-
-    code = _guarded(work)
-    return max(code, ExitCode.NO_VERDICT) if arguments[:1] == ["check"] and not is_judged else code
+    except BaseException as error:  # noqa: BLE001 - each is told
+        code = _told(error)
+    return max(code, ExitCode.NO_VERDICT) if arguments[:1] == ["check"] else code
 
 
 def main(interpreters: Interpreters | None = None) -> None:

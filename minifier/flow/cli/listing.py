@@ -1,18 +1,23 @@
-"""`minify backends`, `passes` and `list`: tables, and output folders of earlier runs."""
+"""`minify backends`, `passes`, `list` and `doctor`: what there is, in tables."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from minifier.data.case.run_folder import RESULTS
 from minifier.data.failure.normalise import printable
+from minifier.errors import ExitCode
 from minifier.flow.folders import runs_in
 from minifier.flow.known_backends import known_backends
 from minifier.reduction.passes.table import TABLE
 from minifier.repro.source import passes as of_scripts
+
+_WIDEST_COLUMNS = 10_000
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -21,14 +26,9 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
 
     table = Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False)
-    rows = [[printable(cell, kept="") for cell in row] for row in rows]
     for row in rows:
-        table.add_row(*row)
-    width = (
-        None
-        if sys.stdout.isatty()
-        else max(120, sum(max(len(r[i]) for r in (heads, *rows)) + 3 for i in range(len(heads))))
-    )
+        table.add_row(*(printable(cell, kept="") for cell in row))
+    width = None if sys.stdout.isatty() else _WIDEST_COLUMNS  # nothing is cut
     Console(width=width, highlight=False, markup=False).print(table)
 
 
@@ -59,3 +59,31 @@ def list_command(folders: Sequence[Path]) -> int:
 
 def _when(path: Path) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))
+
+
+def print_findings(as_json: bool) -> int:
+    """Print the findings; return the exit code: 2 if nothing works here."""
+    from minifier.flow.doctor import examine  # imports torch
+
+    findings = examine(Path.cwd())
+    status = int(ExitCode.USAGE if findings.problem else ExitCode.REDUCED)
+    if as_json:
+        print(json.dumps({"version": 1, **asdict(findings)}))
+        return status
+    facts = {
+        "torch": f"{findings.torch} ({findings.tested})",
+        "Python": findings.python,
+        "backends": f"{len(findings.backends)} found; `minify backends` lists them",
+        **findings.extras,
+        **findings.limits,
+    }
+    width = max(map(len, facts)) + 2
+    for name, fact in facts.items():
+        print(f"{name:{width}}{fact}")
+    lost = [row for row in findings.interfaces if row.loses]
+    if lost:
+        print_table(("private interface of torch", "state", "lost"), [(r.interface, r.state, r.loses) for r in lost])
+    works = len(findings.interfaces) - len(lost)
+    count = f"{works} of the {len(findings.interfaces)} names of torch that the tool relies on are here."
+    print(findings.problem or count)
+    return status

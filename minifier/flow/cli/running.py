@@ -1,26 +1,31 @@
-"""`minify run` and `minify reduce`, and the question ahead of running somebody else's code."""
+"""The commands that run code: run, reduce, explain, check, test; the question ahead of running somebody else's."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
-from collections.abc import Iterator, Sequence
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from minifier.data.case.files import check_folder, why_no_key
 from minifier.data.case.run_folder import RunFolder, next_place, typed_path
-from minifier.data.case.store import CASE, load
+from minifier.data.case.store import CASE, copy_atomically, load, write_atomically
 from minifier.data.settings import Settings
-from minifier.errors import ExitCode, MinifyError, NothingToReduce, NotTrusted, UsageError
+from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, NotTrusted, UsageError
 from minifier.flow.check_program import check_program
-from minifier.flow.cli.console import Console
+from minifier.flow.cli.console import Console, print_error, print_line
 from minifier.flow.cli.options import Options
 from minifier.flow.cli.reporting import finished_run
 from minifier.flow.folders import Asked, case_folder, choose_folder, goes_on, is_finished, is_unfinished, script_there
-from minifier.flow.foreign_code import foreign_code_in, foreign_code_of_run, shown
+from minifier.flow.foreign_code import foreign_code_in, foreign_code_of, foreign_code_of_run, shown
 from minifier.flow.prepare import prepared
-from minifier.process.interpreters import Interpreters
+from minifier.process.child import Child, run_to_end
+from minifier.process.interpreters import Interpreters, clean_environment
+from minifier.process.progress import Phase, Progress, Ui
 
 _EXIT_CODE = {"reduced": ExitCode.REDUCED, "stopped": ExitCode.STOPPED, "no-repro": ExitCode.NO_REPRO}
 
@@ -153,3 +158,87 @@ def ask_about(given: str, code: Sequence[str], console: Console, trust: bool) ->
         raise NotTrusted(f"{what}\nNothing was run. If you trust whoever made it, give --trust.")
     if not console.ask(f"{what}\nRun it?"):
         raise NotTrusted(f"nothing of {given} was run. --trust runs it without this question.")
+
+
+GONE, STILL_THERE, SOMETHING_ELSE = 0, 1, 125  # exit codes of `minify check`, for `git bisect run`
+
+
+def check_command(repro: Path, timeout: float, interpreters: Interpreters | None = None, trust: bool = False) -> int:
+    """Run the repro once, print its result, and return the exit code.
+
+    Raises UsageError for a file that is no complete repro, and NotTrusted for a bundle or folder of somebody else,
+    unless the user agrees or has agreed with `trust`. A script that the user names is run as `python` would run it.
+    """
+    from minifier.flow.check_repro import check_repro, script_of  # imports torch
+
+    with Console() as console, script_of(repro) as (script, is_named):
+        if script.is_file() and not is_named:
+            ask_about(str(repro), foreign_code_of(script), console, trust)
+        checked = check_repro(script, timeout, interpreters or Interpreters(), console, repro)
+    if checked.run.failure is None:
+        print("the failure is gone: the script ended well")
+        return GONE
+    if checked.agrees:
+        print_line(f"still there: {checked.description}")
+        return STILL_THERE
+    told = filter(None, (f"something else happened: {checked.description}", checked.unlike, checked.run.output))
+    print_error("\n".join(told))
+    if checked.run.failure.type == "ModuleNotFoundError":
+        print("minify: the folder of that module has to be on PYTHONPATH, if it is installed nowhere", file=sys.stderr)
+    return SOMETHING_ELSE
+
+
+_TEST_TIMEOUT_SECONDS = 900.0
+
+
+def test_command(folder: Path, out: Path, interpreters: Interpreters, trust: bool = False) -> int:
+    """Write the test into `out`, and print its path.
+
+    Raises UsageError for a folder without a repro, or a test of this name that is there already; NoRepro if pytest does
+    not call the test an expected failure; NotTrusted as `minify reduce` does.
+    """
+    with Console() as console:
+        allow_finished(folder, console, trust)
+        with prepared(Settings(verify=1), console, interpreters) as run:
+            from minifier.repro.report.pytest_file import test_file_of
+            from minifier.repro.report.write_reports import read_finished
+
+            outcome, _ = read_finished(folder)
+            test = test_file_of(outcome)
+            path = out / test.name
+            if path.exists():
+                raise UsageError(f"{path} is there already: remove it, or give another folder with -o.")
+            with tempfile.TemporaryDirectory(prefix="minify-") as place:
+                trial = Path(place) / test.name
+                _write(trial, test.text, test.beside)
+                if importlib.util.find_spec("pytest") is None:
+                    console.say("pytest is not installed here, so the test was not tried")
+                else:
+                    folders = outcome.minimal.folders if outcome.minimal is not None else ()
+                    _try(trial, folders, run.ui)
+            _write(path, test.text, test.beside)
+    print(path)
+    return int(ExitCode.REDUCED)
+
+
+def _write(path: Path, text: str, beside: Mapping[str, Path]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for name, source in beside.items():
+        (path.parent / name).parent.mkdir(exist_ok=True)
+        copy_atomically(source, path.parent / name)
+    write_atomically(path, text)
+
+
+def _try(path: Path, folders: tuple[str, ...], ui: Ui) -> None:
+    """Raise NoRepro unless pytest says of the test that it fails as expected."""
+    ui.show(Progress(Phase.TESTING))
+    (path.parent / "conftest.py").touch()  # whatever pytest finds above does not matter
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(path.parent), path.name]
+    environment = clean_environment(path.parent, folders, ())
+    output = path.with_suffix(".txt")
+    with output.open("wb") as file:
+        child = Child.launched(command, lambda: None, stdout=file, stderr=file, cwd=path.parent, env=environment)
+    run_to_end(child, _TEST_TIMEOUT_SECONDS, ui.tick)
+    said = output.read_text(errors="replace")
+    if child.code != 0 or "1 xfailed" not in said:
+        raise NoRepro(f"pytest does not call the test an expected failure:\n{said.strip()[-2000:]}")
