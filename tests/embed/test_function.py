@@ -1,9 +1,11 @@
 """`minifier.minify` and `minifier.check` of a function, in scripts that are run by plain python."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +13,8 @@ from test_in_process import ran
 
 import minifier
 from minifier.errors import FolderRemoved, ToolFailed, UsageError
-from minifier.flow.embed.try_recorded import answer_file, read_answer
+from minifier.flow.embed import reducing
+from minifier.flow.embed.try_recorded import read_answer
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -101,8 +104,8 @@ entries = [len(compiled_entries(code)) for code in (fn.__code__, Model.forward._
 threads = threading.active_count()
 for backend, expected in (("faulty_raise", True), ("eager", False)):
     for checked, inputs in ((model, [x, y]), (fn, [torch.ones(5, 7)])):  # sizes that are not to become dynamic
-        failure = minifier.check(checked, inputs, backend)
-        assert (failure is not None) is expected, failure
+        outcome = minifier.check(checked, inputs, backend)
+        assert outcome.failed is expected, outcome
     assert state() == before
 
 def hangs(gm, inputs):
@@ -110,13 +113,36 @@ def hangs(gm, inputs):
         signal.pause()
     return gm.forward
 
-assert minifier.check(fn, [torch.ones(5, 7)], hangs, timeout=2).fingerprint.kind.value == "timeout"
+assert minifier.check(fn, [torch.ones(5, 7)], hangs, timeout=2).failure.fingerprint.kind.value == "timeout"
 after = [len(compiled_entries(code)) for code in (fn.__code__, Model.forward.__code__)]
 assert (after, threading.active_count()) == (entries, threads) and 0 not in entries[:2]
 compiled(x)
 assert len(compilations) == count, "the user's own function was compiled again"
 print("as before")
 """
+
+
+@pytest.mark.parametrize("place", ["terminal", "notebook", "pipe"])
+def test_a_line_says_what_is_done_and_goes_in_the_end(tmp_path, monkeypatch, place):
+    texts, clock = [], iter([0.0, 0.2, 3.0, 7.0])
+    handle = SimpleNamespace(update=lambda data, raw: texts.append(data["text/plain"]))
+    if place == "notebook":
+        monkeypatch.setattr(reducing, "notebook_shell", lambda: SimpleNamespace(kernel=None))
+        monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=lambda *_, **__: handle))
+    there, here = os.openpty() if place == "terminal" else os.pipe()
+    log = tmp_path / reducing.LOG
+    with open(here, "w") as stream, reducing.StatusLine("minify: calling f", stream, lambda: next(clock)) as status:
+        for text in ("", "minify: loading\x1b[A torch\nTraceback\n"):
+            log.write_text(text)
+            status.show_last_of(log)
+    lines = ["[0 s] minify: calling f", "[3 s] minify: calling f", "[7 s] minify: loading\\x1b[A torch", ""]
+    assert texts == (lines if place == "notebook" else [])
+    shown = {"terminal": "\r\x1b[2K".join(["", *lines]), "pipe": "minify: calling f\nminify: loading\\x1b[A torch\n"}
+    expected, read = shown.get(place, "").encode(), b""
+    while len(read) < len(expected):
+        read += os.read(there, 4096)
+    assert read == expected
+    os.close(there)
 
 
 def test_a_tensor_is_not_taken_for_a_list_of_arguments():
@@ -145,8 +171,8 @@ def test_an_outcome_without_a_failure_says_so(project):
     done = ran(project, HEAD + QUIET)
     assert done.returncode == 0, done.stderr
     facts, text, html, empty = done.stdout.splitlines()
-    assert facts == "False None 2" and "no backend call fails" in text and "2 graphs compared" in text
-    assert html.startswith("<table>") and "2 graphs compared" in html and "no graph went to the backend" in empty
+    assert facts == "False None 2" and text == "the backend 'eager' gives the values of eager mode; 2 calls compared"
+    assert html.startswith("<table>") and "2 calls compared" in html and "was given no graph" in empty
     assert not project.out.exists() and project.litter() == []
 
 
@@ -182,13 +208,12 @@ def test_ctrl_c_leaves_neither_a_process_nor_a_folder(project):
 @pytest.mark.usefixtures("processes")
 def test_an_error_of_the_other_process_arrives_as_what_it_is(tmp_path):
     removed = str(tmp_path / "removed" / "recorded")
-    with answer_file() as answer:
-        command = [sys.executable, "-m", "minifier.flow.embed.try_recorded", removed, str(answer), ""]
-        subprocess.run(command, pass_fds=[answer], timeout=200, check=True)
-        with pytest.raises(FolderRemoved, match=str(tmp_path / "removed")):
-            read_answer(answer, "")
-    with answer_file() as answer, pytest.raises(ToolFailed, match="without an answer:\nits last words"):
-        read_answer(answer, "its last words")
+    command = [sys.executable, "-m", "minifier.flow.embed.try_recorded", removed, ""]
+    done = subprocess.run(command, stdout=subprocess.PIPE, timeout=200, check=True)
+    with pytest.raises(FolderRemoved, match=str(tmp_path / "removed")):
+        read_answer(done.stdout, "")
+    with pytest.raises(ToolFailed, match="without an answer:\nits last words"):
+        read_answer(b"", "its last words")
 
 
 REFUSED = """
@@ -198,20 +223,10 @@ def told(call):
     except Exception as error:
         print(type(error).__name__, str(error).splitlines()[0])
 
-def inside():
-    def mine(gm, inputs):
-        raise LookupError
-    return [mine]
-
-(hidden,) = inside()
-del inside
-backends = {"of a dict": lambda gm, inputs: gm.forward}
-
 def fails(x):
     raise KeyError("by itself")
 
 x = torch.randn(3)
-mine, table = hidden, None
 told(lambda: minifier.check(fails, [x], "eager"))
 told(lambda: minifier.check(fn, [x], "no_such_backend"))
 told(lambda: minifier.check(fn, [x], type("Backend", (), {"__call__": lambda self, gm, inputs: gm.forward})()))
@@ -229,13 +244,9 @@ def test_what_cannot_be_done_is_said(project):
 
 
 CELLS = '''
-from IPython.core.interactiveshell import InteractiveShell
-
-shell = InteractiveShell.instance()
 cells = ["""
 import torch
 import minifier
-%matplotlib --list
 """, """
 def mine(gm, inputs):
     if any(node.target is torch.tanh for node in gm.graph.nodes):
@@ -247,52 +258,44 @@ def fn(x):
 """, f"""
 outcome = minifier.minify(fn, [torch.randn(3)], mine, out={sys.argv[1]!r}, options=["--verify", "1"])
 print(outcome._repr_html_())
-wrapped = minifier.wrap(mine, out={sys.argv[1]!r} + "-wrapped", options=["--verify", "1"])
-torch.compile(fn, backend=wrapped)(torch.randn(3))
 """]
-for cell in cells:
-    shell.run_cell(cell, store_history=True)
 '''
 
-ENTERED = '''
+IPYTHON = '''
+from IPython.core.interactiveshell import InteractiveShell
+
+cells[0] += "%matplotlib --list\\n"
+cells.append(f"""
+wrapped = minifier.wrap(mine, out={sys.argv[1]!r} + "-wrapped", options=["--verify", "1"])
+torch.compile(fn, backend=wrapped)(torch.randn(3))
+""")
+for cell in cells:
+    InteractiveShell.instance().run_cell(cell, store_history=True)
+'''
+
+ENTERED = """
 import linecache
 
 del __file__
-cells = ["""
-import torch
-import minifier
-""", """
-class Cell:
-    def mine(gm, inputs):
-        if any(node.target is torch.tanh for node in gm.graph.nodes):
-            raise LookupError("no <tanh>")
-        return gm.forward
-mine = Cell.mine
-""", """
-def fn(x):
-    return torch.tanh(x.cos()) + 1
-""", f"""
-outcome = minifier.minify(fn, [torch.randn(3)], mine, out={sys.argv[1]!r}, options=["--verify", "1"])
-print(outcome._repr_html_())
-"""]
 for number, cell in enumerate(cells):
     name = f"<python-input-{number}>"
     linecache.cache[name] = len(cell), None, cell.splitlines(keepends=True), name
     exec(compile(cell, name, "exec"), globals())
-'''
+"""
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("text", [CELLS, ENTERED], ids=["IPython", "linecache"])
+@pytest.mark.parametrize("text", [IPYTHON, ENTERED], ids=["IPython", "linecache"])
 def test_what_was_entered_into_a_session_is_enough(project, text):
-    if text is CELLS:
+    if text is IPYTHON:
         pytest.importorskip("IPython")
-    done = ran(project, text)
+    done = ran(project, CELLS + text)
     assert "return torch.tanh(x)" in done.stdout and "no &lt;tanh&gt;" in done.stdout, done.stdout + done.stderr
-    assert text is CELLS or "no <tanh>" not in done.stdout
+    assert text is IPYTHON or "no <tanh>" not in done.stdout
+    assert "minify: calling fn under mine\nminify: loading torch\n" in done.stderr
     repro = (project.out / "repro.py").read_text()
     assert "raise LookupError" in repro and "ipython" not in repro
-    if text is CELLS:
+    if text is IPYTHON:
         wrapped = project.out.with_name("out-wrapped") / "repro.py"
         assert f"minifier: the repro is {wrapped}" in done.stdout + done.stderr
         assert "def mine(gm, inputs):" in wrapped.read_text()

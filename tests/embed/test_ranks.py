@@ -15,7 +15,7 @@ def reduced(tmp_path, monkeypatch):
     """A function with which a rank of a job fails, which returns whether its failure is reduced."""
     started, notes = [], []
     monkeypatch.setattr(module, "Session", lambda *_arguments, **_more: SimpleNamespace(end=lambda: None))
-    monkeypatch.setattr(module, "keep", lambda _session, _number, out: (out / "case").mkdir(parents=True) or "a Case")
+    monkeypatch.setattr(module, "keep_or_tell", lambda *known: (known[-1] / "case").mkdir(parents=True) or "minifier:")
     monkeypatch.setattr(module, "tell", lambda _error, note: notes.append(note))
     monkeypatch.setattr(module, "start_reducing", lambda out, _options: started.append(out))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,11 +22,10 @@ from minifier.data.failure import Failure
 from minifier.data.failure.normalise import printable
 from minifier.errors import UsageError
 from minifier.flow.embed.recording import record_graphs
-from minifier.flow.embed.reducing import LOG, start_reducing, wait_for_repro
-from minifier.flow.embed.session import free_folder
-from minifier.flow.embed.try_recorded import answer_file, read_answer
+from minifier.flow.embed.reducing import LOG, StatusLine, start_reducing, wait_for, wait_for_repro
+from minifier.flow.embed.session import free_folder, name_of
+from minifier.flow.embed.try_recorded import read_answer
 from minifier.flow.keep_case import keep_case
-from minifier.process.child import end
 from minifier.process.progress import counted
 from minifier.repro.report.last_block import ResultRow, last_block, lines_of
 from minifier.repro.report.write_reports import read_finished
@@ -36,8 +36,8 @@ Inputs = Sequence[Any]
 
 def check(
     fn: Callable[..., Any], inputs: Inputs = (), backend: Any = "inductor", *, timeout: float | None = None
-) -> Failure | None:
-    """Call `fn(*inputs)` once under the backend, and compare with eager; return the first failure, or None.
+) -> FunctionOutcome:
+    """Call `fn(*inputs)` once under the backend, and compare with eager; return what the first failure is, if any.
 
     `fn` is a function or a module. `backend` is whatever torch.compile takes. The backward pass is run too, where the
     results require grad. `timeout` is in seconds, for each graph; by default 120.
@@ -51,9 +51,10 @@ def check(
     _refuse_if_no_arguments(inputs)
     if script.under_run:
         torch.compile(fn, backend=backend)(*inputs)
-        return None
-    with _first_failing_call(fn, inputs, backend, timeout) as (folder, _):
-        return load(folder.case).failure if folder is not None else None
+        return FunctionOutcome(name_of(backend))
+    with _first_failing_call(fn, inputs, backend, timeout) as (folder, graphs, _):
+        failure = load(folder.case).failure if folder is not None else None
+        return FunctionOutcome(name_of(backend), failure, graphs)
 
 
 def minify(
@@ -70,19 +71,17 @@ def minify(
     `out` is by default `minify-out/<name of fn>-<n>`. If the folder is in use, a number is appended. It is made only
     for a failure. `options` are command-line options of `minify reduce`. Raises as `check` does.
     """
-    _refuse_if_no_arguments(inputs)
     if script.under_run:
-        check(fn, inputs, backend)
-        return FunctionOutcome()
-    name = getattr(fn, "__name__", type(fn).__name__)
-    with _first_failing_call(fn, inputs, backend, timeout) as (found, graphs):
+        return check(fn, inputs, backend)
+    _refuse_if_no_arguments(inputs)
+    with _first_failing_call(fn, inputs, backend, timeout) as (found, graphs, status):
         if found is None:
-            return FunctionOutcome(graphs=graphs)
-        words = "".join(character if character.isalnum() else "-" for character in name).strip("-")
+            return FunctionOutcome(name_of(backend), graphs=graphs)
+        words = "".join(character if character.isalnum() else "-" for character in name_of(fn)).strip("-")
         place = next_place(words or "function").absolute() if out is None else free_folder(out)
         keep_case(found.case, place)
-    limit = [] if timeout is None else ["--timeout", str(timeout)]
-    wait_for_repro(start_reducing(place, [*limit, *options]), place)
+        limit = [] if timeout is None else ["--timeout", str(timeout)]
+        wait_for_repro(start_reducing(place, [*limit, *options]), place, status)
     return outcome_of(place, graphs)
 
 
@@ -96,58 +95,70 @@ def _refuse_if_no_arguments(inputs: Any) -> None:
 @contextlib.contextmanager
 def _first_failing_call(
     fn: Callable[..., Any], inputs: Inputs, backend: Any, timeout: float | None
-) -> Iterator[tuple[RunFolder | None, int]]:
-    """Yield the folder of the first failing call, or None, and the number of graphs. The folder is removed then."""
-    with tempfile.TemporaryDirectory(prefix="minify-") as temporary:
+) -> Iterator[tuple[RunFolder | None, int, StatusLine]]:
+    """Yield the folder of the first failing call, or None, the number of graphs, and the line that says what is done.
+
+    The folder is removed then.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="minify-") as temporary,
+        StatusLine(f"minify: calling {name_of(fn)} under {name_of(backend)}") as status,
+    ):
         recorded = Path(temporary)
         graphs = record_graphs(fn, inputs, backend, recorded)
-        yield (_tried(recorded, timeout) if graphs else None), graphs
+        yield (_tried(recorded, timeout, status) if graphs else None), graphs, status
 
 
-def _tried(recorded: Path, timeout: float | None) -> RunFolder | None:
+def _tried(recorded: Path, timeout: float | None, status: StatusLine) -> RunFolder | None:
     """Make the recorded calls in another process. Raises the error of that process."""
     limit = "" if timeout is None else str(timeout)
     with (
-        answer_file() as answer,
+        open(os.memfd_create("minify-answer"), "w+b") as answer,  # in memory: a full disk does not matter
+        tempfile.TemporaryFile("w+") as diagnostics,
         subprocess.Popen(
-            [sys.executable, "-m", "minifier.flow.embed.try_recorded", str(recorded), str(answer), limit],
+            [sys.executable, "-m", "minifier.flow.embed.try_recorded", str(recorded), limit],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
+            stdout=answer,
+            stderr=diagnostics,
             start_new_session=True,
-            pass_fds=[answer],
         ) as process,
     ):
-        try:
-            _, diagnostics = process.communicate()
-        except BaseException:  # an interrupt, in a notebook too
-            end(process)
-            raise
-        folder = read_answer(answer, diagnostics)
+        wait_for(process, status.tick)
+        for file in (answer, diagnostics):
+            file.seek(0)
+        folder = read_answer(answer.read(), diagnostics.read())
     return None if folder is None else RunFolder(folder)
+
+
+# Copies by the selection, which works in frames and without https too.
+_COPY_BUTTON = (
+    "<button onclick=\"getSelection().selectAllChildren(this.nextElementSibling); document.execCommand('copy')\">"
+    "Copy</button>"
+)
 
 
 @dataclass(frozen=True, repr=False)
 class FunctionOutcome:
-    """The result of `minifier.minify`. Without a failure, only `graphs` is known.
+    """The result of `minifier.check` and `minifier.minify`; `sentence` says it. `check` tells the first three fields.
 
-    failure: the first failure. `failure.sentence` describes it.
+    backend: the name of the backend.
+    failure: the first failure, or None. `failure.sentence` describes it.
+    graphs: the number of graphs that Dynamo made of the function; None under `minify run`, which compares them itself.
     repro: the path of the verified repro; None without one.
     ops: the number of ops that are left in the repro; None if nothing was reduced.
     ops_before: the number of ops of the failing graph.
     origin: the lines of the user's code, like `model.py:14`, that the ops which are left come from.
     folder: the output folder, with the reports.
-    graphs: the number of graphs that Dynamo made of the function.
     """
 
+    backend: str
     failure: Failure | None = None
+    graphs: int | None = None
     repro: Path | None = None
     ops: int | None = None
     ops_before: int = 0
     origin: tuple[str, ...] = ()
     folder: Path | None = None
-    graphs: int = 0
     _rows: tuple[ResultRow, ...] = ()
 
     @property
@@ -155,26 +166,37 @@ class FunctionOutcome:
         """Whether there was a failure."""
         return self.failure is not None
 
-    def __repr__(self) -> str:
-        return printable("\n".join(line for line, _ in lines_of(tuple(self._shown()), None)))
+    @property
+    def sentence(self) -> str:
+        """Whether the backend is right, or how it fails, in one sentence."""
+        backend = f"the backend {self.backend!r}"
+        if self.failure is not None:
+            return f"{backend} fails: {self.failure.sentence}"
+        if self.graphs is None:
+            return f"{backend} was called, and minify run looks how that ends"
+        if not self.graphs:
+            return f"{backend} was given no graph"
+        return f"{backend} gives the values of eager mode; {counted(self.graphs, 'call')} compared"
 
-    def _shown(self) -> Iterator[ResultRow]:
-        if self.failure is None:
-            seen = "no graph went to the backend" if not self.graphs else f"{counted(self.graphs, 'graph')} compared"
-            yield ResultRow("passed", f"no backend call fails, and results are eager's; {seen}")
-            return
-        yield from self._rows
+    def __repr__(self) -> str:
+        if not self._rows:
+            return printable(self.sentence, kept="")
+        return printable("\n".join(line for line, _ in lines_of(self._rows, None)))
 
     def _repr_html_(self) -> str:
-        """Return the rows of the result, and the repro, for a notebook. All texts are escaped."""
+        """Return the rows of the result, and the repro with a button that copies it, for a notebook.
+
+        All texts are escaped.
+        """
         rows = "".join(
             f"<tr><th style='text-align:left'>{html.escape(row.label)}</th>"
             f"<td style='text-align:left;white-space:pre-wrap'>{html.escape(row.text)}</td></tr>"
-            for row in self._shown()
+            for row in self._rows or (ResultRow("failed" if self.failed else "passed", self.sentence),)
         )
         shown = f"<table>{rows}</table>"
         if self.repro is not None and self.repro.exists():
-            shown += f"<pre>{html.escape(self.repro.read_text(encoding='utf-8'))}</pre>"
+            source = html.escape(self.repro.read_text(encoding="utf-8"))
+            shown += f'{_COPY_BUTTON}<pre style="font-family:monospace">{source}</pre>'
         return shown
 
 
@@ -196,7 +218,9 @@ def outcome_of(out: Path, graphs: int) -> FunctionOutcome:
         )
     repro = folder.repro if folder.repro.exists() else None
     places = tuple(dict.fromkeys(node.place for node in (minimal or case).graph.ops if node.place))
-    return FunctionOutcome(failure, repro, ops, len(case.graph.ops), places, out, graphs, tuple(rows))
+    return FunctionOutcome(
+        case.backend.name, failure, graphs, repro, ops, len(case.graph.ops), places, out, tuple(rows)
+    )
 
 
 def _last_line(log: Path) -> str:

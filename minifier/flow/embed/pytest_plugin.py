@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import textwrap
 import time
 import traceback
 from collections.abc import Generator
@@ -72,7 +73,7 @@ class _Tests:
             raise pytest.UsageError(f"--minify: {error}") from None
         self._root = config.rootpath
         self._failures: list[tuple[int, BaseException]] = []
-        self._session = session.Session("test", lambda compiler_fn: compiler_fn, self._note)
+        self._session = session.Session("test", self._note)
 
     def _note(self, number: int, error: BaseException | None) -> None:
         assert error is not None, "nothing is compared"
@@ -151,8 +152,7 @@ WRONG = "minify wrong result"  # the test, which is run again and compared with 
 LOST = "minify lost"  # why nothing could be kept
 
 _INTERRUPTED = "interrupted"
-_COLUMNS = ("failure", "tests", "ops", "repro")
-_GAP = "  "
+_MAX_FAILURE_CHARACTERS = 60  # so that a line of the table has room for a path
 
 
 @dataclass
@@ -271,9 +271,10 @@ class AfterTests:
         """Print a table of the failures."""
         if self._failures:
             terminalreporter.section("minify")
-            rows = [_COLUMNS, *(distinct.row() for distinct in self._failures.values())]
-            for line in _table(rows, terminalreporter._tw.fullwidth):
-                terminalreporter.line(line)
+            rows = [("failure", "tests", "ops", "repro"), *(distinct.row() for distinct in self._failures.values())]
+            for what, tests, ops, place in rows:
+                shown = textwrap.shorten(what, _MAX_FAILURE_CHARACTERS, placeholder="...")
+                terminalreporter.line(f"{shown:{_MAX_FAILURE_CHARACTERS}}  {tests:5}  {ops:3}  {place}")
 
     def _say(self, line: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
@@ -295,17 +296,3 @@ def _section(distinct: _Distinct, test: str) -> str:
     if test != distinct.tests[0]:
         return f"the same failure as {distinct.tests[0]}: {shown_path(distinct.repro)}"
     return f"{distinct.repro.read_text(encoding='utf-8')}\n{shown_path(distinct.repro)}"
-
-
-def _table(rows: list[tuple[str, str, str, str]], width: int) -> list[str]:
-    """Return the lines of a table; the failures are cut so that the repros fit the width, if they can."""
-    *others, last = ([row[column] for row in rows] for column in range(1, len(_COLUMNS)))
-    widths = [max(map(len, cells)) for cells in others]
-    room = width - sum(widths) - max(map(len, last)) - len(_GAP) * len(widths) - len(_GAP)
-    room = min(max(room, 20), max(len(row[0]) for row in rows))
-    lines = []
-    for what, *cells, place in rows:
-        cut = what if len(what) <= room else f"{what[: room - 1]}…"
-        padded = [cell.ljust(size) for cell, size in zip(cells, widths, strict=True)]
-        lines.append(_GAP.join([cut.ljust(room), *padded, place]))
-    return lines

@@ -25,7 +25,7 @@ from minifier.data.case import Case, TensorMeta
 from minifier.data.case.store import load, save
 from minifier.data.case.switches import variables
 from minifier.errors import NoRepro
-from minifier.flow.embed.session import source_here
+from minifier.flow.embed.session import name_of, source_here
 from minifier.flow.first_failure import ANY_FAILURE
 from minifier.flow.folders import keep_source
 from minifier.repro.report.privacy import note_private
@@ -40,7 +40,7 @@ class _Recorder:
     """
 
     def __init__(self, observer: Observer, backend: Any) -> None:
-        self.__name__ = getattr(backend, "__name__", type(backend).__name__)
+        self.__name__ = name_of(backend)
         self.records: list[Record] = []
         self._observer, self._backend = observer, backend
 
@@ -68,9 +68,8 @@ def record_graphs(function: Callable[..., Any], inputs: Sequence[Any], backend: 
     whatever the function itself raises, and NoRepro if a graph cannot be saved.
     """
     dynamo.compiler_for(backend, None, None, None)  # raises torch's own error for an unknown name
-    name = getattr(function, "__name__", type(function).__name__)
     baseline = replace(reported_baseline(tuple(variables(os.environ))), environment=dict(os.environ))
-    observer = Observer(folder, name, baseline, Terms(in_place=True))
+    observer = Observer(folder, name_of(function), baseline, Terms(in_place=True))
     end_noting = modes.note_inference_mode()
     try:
         recorder = _Recorder(observer, backend)

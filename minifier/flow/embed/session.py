@@ -7,7 +7,6 @@ import functools
 import itertools
 import linecache
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -15,10 +14,9 @@ import tempfile
 import threading
 import tokenize
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import torch
@@ -64,8 +62,8 @@ class Session:
     def __init__(
         self,
         name: str,
-        wanted: Wanted,
         on_failure: OnFailure,
+        wanted: Wanted = lambda compiler_fn: compiler_fn,
         keep_in: Path | None = None,
         keep_inputs: bool = False,
         compare: bool = False,
@@ -165,11 +163,6 @@ class Session:
         except Exception as fault:  # noqa: BLE001 - the user's own error must be raised
             tell(error, f"minifier: this failure could not be kept: {type(fault).__name__}: {fault}")
 
-    def case_folder(self, number: int) -> Path | None:
-        """Return the folder of a graph's Case, or None for an unsaved graph."""
-        folder = self.folder / str(number)
-        return folder if (folder / CASE).exists() else None
-
 
 @functools.cache
 def _warn_of_losses() -> None:
@@ -214,6 +207,20 @@ def _observe(compiler_fn: Any, gm: torch.fx.GraphModule, inputs: Sequence[Any], 
     return call()
 
 
+def keep_or_tell(session: Session, number: int, error: BaseException | None, out: Path) -> str:
+    """Keep the Case as `keep` does; return the beginning of what to `tell` of it.
+
+    Empty if the graph could not be saved, which is told.
+    """
+    case = keep(session, number, out)
+    if case is None:
+        tell(error, "minifier: the failing graph could not be saved; `minify run` may do more")
+        return ""
+    if error is not None:
+        return "minifier:"
+    return f"minifier: a result of graph {case.script.graph_number} is wrong: {case.failure.sentence};"
+
+
 def keep(session: Session, number: int, out: Path) -> Case | None:
     """Copy the Case of a graph to `out`/case, with the needed definitions of the script; return the Case.
 
@@ -221,8 +228,8 @@ def keep(session: Session, number: int, out: Path) -> Case | None:
     """
     from minifier.flow.keep_case import keep_case
 
-    folder = session.case_folder(number)
-    if folder is None:
+    folder = session.folder / str(number)
+    if not (folder / CASE).exists():
         return None
     out.mkdir(parents=True, exist_ok=True)
     source, is_file = source_here()
@@ -233,9 +240,9 @@ def keep(session: Session, number: int, out: Path) -> Case | None:
     return keep_case(folder, out, source)
 
 
-def wrong_result(case: Case) -> str:
-    """Return a sentence about a result that differs from eager's."""
-    return f"a result of graph {case.script.graph_number} is wrong: {case.failure.sentence}"
+def name_of(called: Any) -> str:
+    """Return the name of a backend or function, of its class if it has none."""
+    return called if isinstance(called, str) else str(getattr(called, "__name__", type(called).__name__))
 
 
 def free_folder(folder: Path | str) -> Path:
@@ -268,6 +275,10 @@ def tell(error: BaseException | None, note: str) -> None:
         print(note, file=sys.stderr)
 
 
+# The names under which linecache has what was entered into a session: of Python from 3.13 on, and of IDLE.
+_ENTERED = ("<python-input-", "<pyshell#")
+
+
 def source_here() -> tuple[str, bool]:
     """Return the source of the running script, or of a session's cells so far; and whether a file was read.
 
@@ -280,31 +291,10 @@ def source_here() -> tuple[str, bool]:
             return source.read(), True
     shell = notebook_shell()
     if shell is None:
-        return "\n\n".join(_entered(vars(main).values())), False
+        entered = [name for name in linecache.cache if name.startswith(_ENTERED)]
+        return "\n\n".join("".join(linecache.getlines(name)) for name in entered), False
     cells = [shell.transform_cell(cell) for cell in shell.user_ns.get("In", ()) if cell.strip()]
     return "\n\n".join(cells), False
-
-
-def _entered(values: Iterable[Any]) -> Iterator[str]:
-    """Yield the sources that were entered into a session without a file, in their order.
-
-    `linecache` has them, under names that differ by a number: `<python-input-3>`. `values` are the session's globals:
-    the functions among them tell what these names are like.
-    """
-    alike = {_without_numbers(function.__code__.co_filename) for function in _functions(values)}
-    for name, entry in list(linecache.cache.items()):
-        if len(entry) == 4 and _without_numbers(name) in alike and not os.path.exists(name):
-            yield "".join(entry[2])
-
-
-def _functions(values: Iterable[Any]) -> Iterator[FunctionType]:
-    for value in values:
-        members = vars(value).values() if isinstance(value, type) else (value,)
-        yield from (each for each in members if isinstance(each, FunctionType) and each.__module__ == "__main__")
-
-
-def _without_numbers(name: str) -> str:
-    return re.sub(r"[0-9a-f]*[0-9][0-9a-f]*", "#", name)
 
 
 @contextlib.contextmanager
@@ -333,17 +323,11 @@ def capture(folder: Path | str, *, keep_inputs: bool = False, compare: bool = Tr
         if has_failed:
             return
         has_failed = True
-        case = keep(session, number, out)
-        if case is None:
-            tell(error, "minifier: the failing graph could not be saved; `minify run` may do more")
-            return
-        seen = "minifier:" if error is not None else f"minifier: {wrong_result(case)};"
-        tell(
-            error,
-            f"{seen} the failing backend call is in {out}: `minify reduce {shlex.quote(str(out))}` makes a repro of it",
-        )
+        if seen := keep_or_tell(session, number, error, out):
+            command = f"minify reduce {shlex.quote(str(out))}"
+            tell(error, f"{seen} the failing backend call is in {out}: `{command}` makes a repro of it")
 
-    session = Session(out.name, lambda compiler_fn: compiler_fn, failed, out, keep_inputs, compare)
+    session = Session(out.name, failed, keep_in=out, keep_inputs=keep_inputs, compare=compare)
     try:
         yield
     finally:

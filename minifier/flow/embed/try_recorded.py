@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from minifier.data.settings import Settings
@@ -20,24 +19,12 @@ from minifier.process.progress import SILENT
 _FOUND, _NOTHING, _RAISED = b"found ", b"nothing", b"raised "
 
 
-@contextlib.contextmanager
-def answer_file() -> Iterator[int]:
-    """Yield the descriptor of a file in memory, where the process writes its answer: a full disk does not matter."""
-    descriptor = os.memfd_create("minify-answer")
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def read_answer(descriptor: int, diagnostics: str) -> Path | None:
+def read_answer(output: bytes, diagnostics: str) -> Path | None:
     """Return the run folder with the Case of the first failing call, None if none fails.
 
-    Raises the error of the process, or ToolFailed with its last words if it wrote no answer.
+    Raises the error of the process, or ToolFailed with its last words if its standard output has no answer.
     """
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    with open(descriptor, "rb", closefd=False) as file:
-        answer = file.read()
+    answer = output.rpartition(b"\n")[2]  # behind what the user's own Python prints as it starts
     if answer.startswith(_RAISED):
         raise deserialised(answer.removeprefix(_RAISED))
     if answer.startswith(_FOUND):
@@ -48,13 +35,13 @@ def read_answer(descriptor: int, diagnostics: str) -> Path | None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the answer for the graphs in the folder `arguments[0]` into the descriptor `arguments[1]`.
+    """Write the answer for the graphs in the folder `arguments[0]` to standard output, the prints of backends nowhere.
 
-    `arguments[2]` is the time limit, "" for none.
+    `arguments[1]` is the time limit, "" for none.
     """
-    recorded, descriptor = Path(arguments[0]), int(arguments[1])
-    timeout = float(arguments[2]) if arguments[2] else None
-    os.set_inheritable(descriptor, False)
+    recorded, timeout = Path(arguments[0]), float(arguments[1]) if arguments[1] else None
+    descriptor = os.dup(1)  # closed in programs that the backend starts
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by some parents, which would hide how a child ended
     end_by_signals()
     try:
@@ -66,7 +53,7 @@ def main(arguments: Sequence[str]) -> None:
     except Exception as error:  # noqa: BLE001 - the other process raises it again
         answer = _RAISED + serialised(error)
     with open(descriptor, "wb") as file:
-        file.write(answer)
+        file.write(b"\n" + answer)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from typing import Any
 
 from minifier.capturing import script
 from minifier.data.case.run_folder import RESULTS, next_place
-from minifier.flow.embed.reducing import LOG, start_reducing, wait_for_repro
-from minifier.flow.embed.session import Session, free_folder, keep, tell, wrong_result
+from minifier.flow.embed.reducing import LOG, StatusLine, start_reducing, wait_for_repro
+from minifier.flow.embed.session import Session, free_folder, keep_or_tell, name_of, tell
 from minifier.torch_side.torch_private.dynamo import asked_backend, compiler_for
 
 
@@ -27,10 +27,7 @@ class Wrapped:
         self._has_failed = False
         me = weakref.ref(self)  # the list of sessions must not keep it alive
         self._session = Session(
-            self.__name__,
-            lambda fn: _observed(me(), fn),
-            lambda n, error: _failed(me(), n, error),
-            compare=compare,
+            name, lambda n, error: _failed(me(), n, error), lambda fn: _observed(me(), fn), compare=compare
         )
         self._end = weakref.finalize(self, self._session.end)
 
@@ -52,11 +49,9 @@ class Wrapped:
         self._has_failed = True
         rank = os.environ.get("RANK")
         out = free_folder(self._out if rank is None else self._out / f"rank-{rank}")
-        case = keep(self._session, number, out)
-        if case is None:
-            tell(error, "minifier: the failing graph could not be saved; `minify run` may do more")
+        seen = keep_or_tell(self._session, number, error, out)
+        if not seen:
             return
-        seen = "minifier:" if error is not None else f"minifier: {wrong_result(case)};"
         if rank is not None and not _is_first(self._out):
             tell(error, f"{seen} another rank failed first; this one's Case is in {out}")
         else:
@@ -66,7 +61,8 @@ class Wrapped:
         process = start_reducing(out, self._options)
         if not self._wait:
             return f"the repro will be {out / 'repro.py'} ({out / LOG} says how far it is)"
-        self.repro = wait_for_repro(process, out)
+        with StatusLine(f"minify: reducing the failure of {self.__name__} in {out}") as status:
+            self.repro = wait_for_repro(process, out, status)
         if self.repro is None:
             return f"no repro shows this failure; {out / LOG} says why"
         return f"the repro is {self.repro}"
@@ -131,6 +127,6 @@ def wrap(
         return backend
     if isinstance(backend, str):
         compiler_for(backend, None, None, None)  # raises torch's own error for an unknown name
-    name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
+    name = name_of(backend)
     place = _next(name).absolute() if out is None else Path(out).absolute()
     return Wrapped(backend, name, place, options, wait, compare)
