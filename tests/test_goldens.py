@@ -118,7 +118,8 @@ def runs() -> dict[str, Outcome]:
     wrong = replace(wrong, differences=(replace(wrong.differences[0], elements=elements),))
     values = run_of("values")
     values = replace(values, case=replace(values.case, failure=wrong), minimal=replace(values.minimal, failure=wrong))
-    exception, hang = run_of("exception"), run_of("hang", environment="Is this machine known: no")
+    phases = {"loading": 2.71, "script": 5.8, "reducing": 24.9, "verifying": 25.3}
+    exception, hang = run_of("exception"), run_of("hang", environment="Is this machine known: no", phases=phases)
     source = replace(exception.case, level=Level.SOURCE, backend=replace(exception.case.backend, name="torch.compile"))
     program = Repro("import torch\n\ntorch.compile(torch.tanh)(torch.ones(2))\n", None)
     others = (OTHER,) * 4

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
 from case_samples import small_case
 from outcomes import outcome
 
@@ -52,15 +55,19 @@ def test_a_backend_of_the_script_has_no_files_of_its_own(checkout):
     assert files_of_backend(replace(BACKEND, reach=BackendSource.DEFINED, imports=("import oddlib",))) == ()
 
 
-def test_a_report_shows_the_lines_of_the_backend_and_not_those_of_the_script(checkout, tmp_path):
+def test_a_report_shows_the_lines_of_the_backend_but_not_the_scripts_and_torchs_on_a_click(checkout, tmp_path):
+    of_torch = f'  File "{Path(torch.__file__).parent}/_dynamo/calls.py", line 3, in call\n    return compile_it()\n'
     trace = (
         f'Traceback (most recent call last):\n  File "{checkout}/train.py", line 3, in <module>\n    secret_step()\n'
-        f'  File "{checkout}/oddlib/deep/lowering.py", line 7, in lower\n    raise RuntimeError(odd_reason)\n'
-        "RuntimeError: no lowering for tanh\n"
+        f'{of_torch * 2}  File "{checkout}/oddlib/deep/lowering.py", line 7, in lower\n    go_on(odd_reason)\n'
+        f"{of_torch.replace('_dynamo', '_inductor')}{of_torch * 4}RuntimeError: no lowering for tanh\n"
     )
     failure = replace(small_case().failure, traceback=trace)
     given = outcome(failure)
     save(given.minimal, tmp_path / "minimal")
     write_reports(tmp_path, replace(given, folder=tmp_path))
     text = (tmp_path / "report.md").read_text()
-    assert "raise RuntimeError(odd_reason)" in text and "secret_step" not in text
+    assert "go_on(odd_reason)" in text and "secret_step" not in text
+    shown, _, rest = text.partition("<summary>With the frames of torch")
+    counts = re.findall(r"\[(\d) frames of torch\]", shown)
+    assert (counts, shown.count("compile_it()"), rest.count("compile_it()")) == (["2", "3"], 2, 7 + 2 + 7)

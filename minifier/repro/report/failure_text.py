@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from minifier.data.case import BackendReference, Case, Level, TensorInput
@@ -13,8 +13,9 @@ from minifier.data.case.symbolic_sizes import is_symbolic
 from minifier.data.failure import Aspect, Failure, Kind, Stage
 from minifier.data.failure.frames import TESTING
 from minifier.data.failure.normalise import headline, normalise, shortened
+from minifier.data.torch_names import BACKENDS_OF_TORCH
 from minifier.process.progress import counted
-from minifier.repro.report.markdown import Section, code, fence, prose, sections_of, table
+from minifier.repro.report.markdown import Section, code, fence, folded, items, prose, sections_of, table
 from minifier.repro.report.outcome import Outcome, op_names, words_of
 
 _MAX_TRACEBACK_LINES = 60
@@ -23,7 +24,11 @@ _MAX_NAMED_OPS = 3
 _MAX_EXPRESSION_CHARS = 60
 _MAX_TITLE_MESSAGE_CHARS = 100
 _HEADER = re.compile(r"[ |+]*(Exception Group )?Traceback \(most recent call last\):")
-_FRAME = re.compile(r'[ |+]*File "')
+_FRAME = re.compile(r'^[ |+]*File "', re.MULTILINE)
+# Frames of torch one after the other, but for its backends and for the frame that raises: another frame follows.
+_BACKENDS = "|".join(name.replace(".", "/") for name in BACKENDS_OF_TORCH)
+_FRAME_OF_TORCH = rf'^[ |]*File "[^"\n]*-packages>?/(?!{_BACKENDS})torch/.*\n(?:(?![ |]*File ")[ |]{{4}}.*\n)*'
+_FRAMES_OF_TORCH = re.compile(rf'(?:{_FRAME_OF_TORCH})+(?=[ |]*File ")', re.MULTILINE)
 
 _WHEN = {
     Stage.CAPTURE: "before any backend is called",
@@ -63,6 +68,7 @@ _HOW = {
     Kind.OUT_OF_MEMORY: "memory runs out",
     Kind.SILENT_FALLBACK: "the backend logs that it does something else",
 }
+_ENDS = (Kind.SIGNAL, Kind.EXIT, Kind.TIMEOUT, Kind.OUT_OF_MEMORY)  # of a process, with a message that names the end
 
 
 def title_of(case: Case) -> str:
@@ -207,27 +213,37 @@ def duplicates(case: Case, key: str) -> Iterable[Section]:
 
 
 def both_errors(outcome: Outcome) -> Iterable[Section]:
-    """Show the script's failure and the repro's: a traceback, or the output before a death."""
+    """Show the script's failure and the repro's: errors of results, a traceback, or the output and what ended it."""
     failure = outcome.failure
-    blocks = [f"{outcome.verdict}.", "Original:"]
     if failure.differences:
-        blocks += [_differences(failure), *_elements(outcome)]
+        blocks = ["Original:", *_differences(failure), *_elements(outcome)]
     else:
-        blocks.append(_shown(failure.traceback or failure.message))
+        blocks = ["Original:", *_logged(failure.traceback or failure.message)]
     if written := (outcome.minimal or outcome.case).failure.written:
-        blocks += ["What native code wrote before that, or the innermost functions of its stack:", _shown(written)]
+        blocks += ["What native code wrote before that, or the innermost functions of its stack:", *_logged(written)]
     if outcome.verification is not None and outcome.verification.runs:
         run = outcome.verification.runs[0]
-        seen = run.failure.traceback if run.failure is not None else run.output
-        blocks += ["Repro:", _shown(seen or run.output or "(it printed nothing)")]
+        seen = (run.failure.traceback if run.failure is not None else "") or run.output
+        end = f"exit status {run.status}"
+        if run.failure is not None and run.failure.fingerprint.kind in _ENDS:
+            end = headline(run.failure.message)
+        blocks += [prose(f"Repro ({end}):" if seen else f"Repro ({end}): it printed nothing."), *_logged(seen)]
     blocks.append(f"Compared by: {code(normalise(failure.fingerprint.sentence()))}")
     if failure.fingerprint.any_message:
         blocks.append("The message varies: any from the same function counts that shares half of its words.")
     return sections_of("Error logs", *blocks)
 
 
-def _shown(trace: str) -> str:
-    return fence(cut(trace, _MAX_TRACEBACK_LINES))
+def _logged(text: str) -> Iterable[str]:
+    """Show a text; of a traceback the frames of torch only on a click, but for its backends and the frame that raises.
+
+    Nothing is shown of an empty text.
+    """
+    short = _FRAMES_OF_TORCH.sub(lambda run: f"  [{counted(len(_FRAME.findall(run[0])), 'frame')} of torch]\n", text)
+    if text:
+        yield fence(cut(short, _MAX_TRACEBACK_LINES))
+    if short != text:
+        yield folded("With the frames of torch", fence(cut(text, _MAX_TRACEBACK_LINES)))
 
 
 def cut(text: str, max_lines: int) -> str:
@@ -265,22 +281,15 @@ def _without_middle(lines: list[str], max_lines: int, head: int) -> list[str]:
     return [*lines[:head], f"[{tail - head} lines left out]", *lines[tail:]]
 
 
-def _differences(failure: Failure) -> str:
-    """List the error of each result that differs from eager's."""
+def _differences(failure: Failure) -> Iterable[str]:
+    """Show the error of each wrong result and eager's own in a table, other differences as sentences."""
     shown = failure.differences[:_MAX_DIFFERENCES]
-    rows = [
-        (d.where, d.aspect.value, *map(_number, (d.error, d.eager_error, d.noise)), "" if d.error else d.sentence)
-        for d in shown
-    ]
-    if len(failure.differences) > len(shown):
-        rows.append((f"and {len(failure.differences) - len(shown)} more", "", "", "", "", ""))
-    return _table(("where", "what", "error", "eager's own error", "noise of eager", ""), rows)
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Return the table, without its last column if that is empty."""
-    columns = len(head) if any(row[-1] for row in rows) else len(head) - 1
-    return table(head[:columns], [row[:columns] for row in rows])
+    if rows := [(d.where, d.aspect.value, _number(d.error), _number(d.eager_error)) for d in shown if d.error]:
+        yield "The largest error of an element against double precision, absolute, in units of the result:"
+        yield table(("result", "what", "error of compiled", "error of eager"), rows)
+    yield items(d.sentence for d in shown if not d.error)
+    if (more := len(failure.differences) - len(shown)) > 0:
+        yield f"{counted(more, 'more difference')}."
 
 
 def _elements(outcome: Outcome) -> Iterable[str]:
@@ -298,7 +307,7 @@ def _elements(outcome: Outcome) -> Iterable[str]:
         for each in first.elements
     ]
     yield prose(f"Elements of {first.where} of the repro that are furthest from eager's:")
-    yield _table(("index", "compiled", "eager", "ulps"), rows)
+    yield table(("index", "compiled", "eager", "ulps"), rows)
 
 
 def _number(value: float | None) -> str:

@@ -87,7 +87,7 @@ def folded(title: str, *blocks: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and its blocks. `page` are its blocks on the page, None if they are the same.
+    """A heading, "" for the lines on top of a report, and its blocks.
 
     A report that is too long loses its heaviest sections, but none of weight 0.
     """
@@ -96,7 +96,6 @@ class Section:
     blocks: tuple[str, ...]
     level: int = 2
     weight: int = 0
-    page: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +142,22 @@ def _with_shorter_blocks(section: Section, characters: int) -> Section:
 def _joined(title: str, sections: Iterable[Section], left_out: Sequence[str] = ()) -> str:
     paragraphs = [f"# {prose(title)}"] if title else []
     for section in sections:
-        paragraphs += [f"{'#' * section.level} {prose(section.title)}", *section.blocks]
+        heading = [f"{'#' * section.level} {prose(section.title)}"] if section.title else []
+        paragraphs += [*heading, *section.blocks]
     if left_out:
         paragraphs += ["## Left out", "For its length this is in report.html alone:", items(left_out)]
     return "\n\n".join(paragraphs) + "\n"
 
 
 def page(report: Report) -> str:
-    """Return the report as an HTML document: the same Markdown, but for the pictures."""
-    shown = (section if section.page is None else replace(section, blocks=section.page) for section in report.sections)
-    text = _joined(report.title, (section for section in shown if section.blocks or section.page is None))
+    """Return the report as an HTML document: the same Markdown, with colours and a button that copies the repro."""
     renderer = MarkdownIt("commonmark", {"highlight": _coloured}).enable("table")
     head, _, tail = Path(__file__).with_name("page.html").read_text(encoding="utf-8").partition("{content}")
-    return head.replace("{title}", escape(report.title)) + str(renderer.render(text)) + tail
+    return (
+        head.replace("{title}", escape(report.title))
+        + str(renderer.render(_joined(report.title, report.sections)))
+        + tail
+    )
 
 
 def _coloured(text: str, language: str, _: str) -> str:

@@ -153,7 +153,7 @@ class Outcome:
         """Return how often the repro was verified, and how its control ended, in words."""
         runs, agreeing = self.verified
         if not runs:
-            return "The repro was not run"
+            return "There is no repro" if self.repro is None else "The repro was not run"
         control = "without torch.compile" if self.case.is_of_torch else "with eager"
         end = {True: f"; {control} it passes", False: f"; {control} it fails too", None: ""}[self.passes_in_eager]
         return f"{agreeing} of {runs} fresh interpreters show the same failure{end}"

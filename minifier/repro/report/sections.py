@@ -1,14 +1,14 @@
-"""Compose a report from a finished run, in the order of PyTorch's own bug report form."""
+"""Compose a report from a finished run: the repro first, then the fields of PyTorch's own bug report form."""
 
 from __future__ import annotations
 
 import platform
+import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from html import escape
+from collections.abc import Iterable
 from importlib.metadata import version
 
-from minifier.data.case import BackendSource, Case, Graph, Level
+from minifier.data.case import BackendSource, Case, Level
 from minifier.data.case.literals import WITHOUT, packages_imported
 from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.kinds import with_names
@@ -17,7 +17,7 @@ from minifier.data.torch_names import INDUCTOR_CONFIG
 from minifier.process.distributions import imported_beside_torch
 from minifier.process.progress import Phase, counted
 from minifier.reduction.summary import FAILS, OtherFailure, Summary
-from minifier.repro.emit.footer import sentence_of_needs, with_variables
+from minifier.repro.emit.footer import sentence_of_needs, versions, with_variables
 from minifier.repro.emit.script_text import replaced_at_once
 from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.repro.report.last_block import in_module, what_to_do
@@ -37,6 +37,7 @@ from minifier.repro.report.outcome import Outcome, duplicate_key
 _MOST_KINDS = 24
 _MAX_CHANGES = 12
 _MAX_PLACES = 3  # in the model
+_MAX_COMMENT_CHARACTERS = 100
 _REACHED = {
     BackendSource.REGISTERED: "registered by name",
     BackendSource.ENTRY_POINT: "an entry point of the group torch_dynamo_backends",
@@ -53,11 +54,14 @@ def report_of(outcome: Outcome, original: Outcome | None = None) -> Report:
     `original` is the run before its texts were cleaned: the failure's key and the names of packages are taken from it.
     """
     original = original or outcome
+    key = duplicate_key(original.minimal or original.case)
+    facts = (outcome.verdict, versions(outcome.case.backend), f"key `{key}`")
     return Report(
         title_of(outcome.minimal or outcome.case),
         (
-            *sections_of("Describe the bug", prose(sentence_of(outcome)), *_course(outcome)),
+            *sections_of("", prose(" · ".join(facts))),
             *_repro(outcome),
+            *sections_of("Describe the bug", prose(sentence_of(outcome)), *_course(outcome)),
             *both_errors(outcome),
             Section("Analysis", ()),
             *_explained(outcome),
@@ -67,7 +71,7 @@ def report_of(outcome: Outcome, original: Outcome | None = None) -> Report:
             *_divergent_ops(outcome),
             *_how(outcome),
             *_met(outcome),
-            *duplicates(outcome.minimal or outcome.case, duplicate_key(original.minimal or original.case)),
+            *duplicates(outcome.minimal or outcome.case, key),
             *_errors(outcome),
             *_versions(outcome, original),
         ),
@@ -144,24 +148,17 @@ def _explained(outcome: Outcome) -> Iterable[Section]:
     summary = outcome.summary
     if summary is None:
         return ()
-    settings = [change for change, result in summary.explained if _is_setting(change) and result == FAILS]
+    prefix = f"{INDUCTOR_CONFIG}."
+    settings = [change for change, result in summary.explained if change.startswith(prefix) and result == FAILS]
     rows = [(_changed(change), result) for change, result in summary.explained if change not in settings]
     if settings:
-        names = [change.removeprefix(f"{INDUCTOR_CONFIG}.") for change in settings]
-        rows.append((f"each alone, of {code(INDUCTOR_CONFIG)}: {', '.join(map(code, names))}", FAILS))
+        names = ", ".join(code(change.removeprefix(prefix)) for change in settings)
+        rows.append((f"each alone, of {code(INDUCTOR_CONFIG)}: {names}", FAILS))
     under = f" with {code(summary.failing_control)}" if summary.failing_control else ""
     tried = table(("change", f"the reduced program{under}"), rows) if rows else ""
-    made = f"Graphs as AOTAutograd's compilers got and changed them, and inductor's code: {_listed(summary.artifacts)}."
+    files = ", ".join(code(f"{ARTIFACTS}/{name}") for name in summary.artifacts)
+    made = f"Graphs as AOTAutograd's compilers got and changed them, and inductor's code: {files}."
     return sections_of("What is at fault", tried, prose(made) if summary.artifacts else "", level=3, weight=1)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return the names of files in the bundle."""
-    return ", ".join(code(f"{ARTIFACTS}/{name}") for name in names)
-
-
-def _is_setting(change: str) -> bool:
-    return change.startswith(f"{INDUCTOR_CONFIG}.")
 
 
 def _changed(change: str) -> str:
@@ -237,42 +234,30 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
         f"It imports modules from {code(':'.join(folders))}, which are not installed: `PYTHONPATH` has to name them."
     )
     path = where if folders else ""
-    return sections_of("Minified repro", fence(outcome.repro.text, "python"), beside, path, *reason)
+    return sections_of("Minified repro", fence(_wrapped(outcome.repro.text), "python"), beside, path, *reason)
 
 
-def _original_graph(outcome: Outcome) -> tuple[str, str]:
-    """Show the captured ops by kind, and on the page as a map too; mark the ops that the reduced graph still has."""
+def _wrapped(program: str) -> str:
+    """Return the program with the long lines of its last comment wrapped."""
+    lines = program.rstrip().splitlines()
+    first = next((n for n in range(len(lines), 0, -1) if not lines[n - 1].startswith("#")), 0)
+    wrapper = textwrap.TextWrapper(_MAX_COMMENT_CHARACTERS, subsequent_indent="#   ", break_long_words=False)
+    return "\n".join([*lines[:first], *map(wrapper.fill, lines[first:])])
+
+
+def _original_graph(outcome: Outcome) -> str:
+    """Show the captured ops by kind, and how many of each the reduced graph still has; "" without a graph."""
     case, minimal = outcome.case, outcome.minimal
     if case.level is Level.SOURCE or not case.graph.ops:
-        return "", ""
+        return ""
     kinds = Counter(node.short_target for node in case.graph.ops)
     left = Counter(node.short_target for node in minimal.graph.ops) if minimal is not None else Counter[str]()
     ranked = sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0]))
     rows = [(code(name), str(count), str(left[name] or "")) for name, count in ranked[:_MOST_KINDS]]
     if len(ranked) > _MOST_KINDS:
         rows.append((f"{len(ranked) - _MOST_KINDS} more", str(sum(n for _, n in ranked[_MOST_KINDS:])), ""))
-    kept = {node.name for node in minimal.graph.ops} if minimal is not None and minimal.level is case.level else set()
     title = f"The graph as captured: {counted(len(case.graph.ops), 'op')}"
-    of_kinds = table(("op", "as captured", "left"), rows)
-    return folded(title, of_kinds), folded(title, _map(case.graph, kept), of_kinds)
-
-
-def _map(graph: Graph, kept: Collection[str]) -> str:
-    """Return the captured ops as HTML: a row of cells for each module, in which the ops named in `kept` are marked."""
-    rows: dict[str, str] = {}
-    for number, node in enumerate(graph.ops, 1):
-        name = "kept" if node.name in kept else "gone"
-        cell = f'<i class="{name}" title="{number}: {_one_line(node.short_target)}"></i>'
-        module = _one_line(in_module(node).removeprefix(" in "))
-        rows[module] = rows.get(module, "") + cell
-    lines = (f"<tr><td>{module or 'outside of modules'}</td><td>{cells}</td></tr>" for module, cells in rows.items())
-    caption = "<figcaption>The ops by module, in order; the remaining ops are marked.</figcaption>"
-    return f"<figure><table>{''.join(lines)}</table>{caption}</figure>"
-
-
-def _one_line(text: str) -> str:
-    """Return a text in HTML: a blank line would end it in Markdown."""
-    return escape(" ".join(text.split()))
+    return folded(title, table(("op", "as captured", "left"), rows))
 
 
 def _how(outcome: Outcome) -> Iterable[Section]:
@@ -284,10 +269,8 @@ def _how(outcome: Outcome) -> Iterable[Section]:
         notes += [f"fallbacks taken: {', '.join(outcome.fallbacks)}"] if outcome.fallbacks else []
         notes += [f"skipped: {', '.join(skipped)}"] if skipped else []
         notes += [f"cut off: {', '.join(summary.unfinished)}"] if summary.unfinished else []
-    graphs = _original_graph(outcome)
-    blocks = [list(filter(None, (items(notes), graph, _time(outcome)))) for graph in graphs]
-    if blocks[0]:
-        yield Section("How it was reduced", tuple(blocks[0]), 3, 5, tuple(blocks[1]))
+    blocks = (items(notes), _original_graph(outcome), _time(outcome))
+    return sections_of("How it was reduced", *blocks, level=3, weight=5)
 
 
 def _time(outcome: Outcome) -> str:
