@@ -166,6 +166,9 @@ class FunctionOutcome:
         """Whether there was a failure."""
         return self.failure is not None
 
+    def __bool__(self) -> bool:
+        return self.failed
+
     @property
     def sentence(self) -> str:
         """Whether the backend is right, or how it fails, in one sentence."""
