@@ -17,7 +17,6 @@ from minifier.data.case.ops import atoms, with_ops
 from minifier.data.failure import Stage, Verdict
 from minifier.reduction.op_search import calls_of, parts_of, reduce_ops
 from minifier.reduction.probe.prepared_case import PreparedCase, in_modes, set_globals
-from minifier.reduction.probe.verdicts import Judged
 from minifier.reduction.probe_runner import Atom, ProbeRunner
 from minifier.torch_side import compare
 from minifier.torch_side.fx.graphs import build_graph
@@ -65,12 +64,9 @@ def guilty_op(runner: ProbeRunner, case: Case, budget: search.Budget, reduced: C
         if judged.verdict is Verdict.SAME:
             wrong = at
         else:
-            right, is_gone = at, judged.verdict is Verdict.PASS or _differs(judged)
+            is_wrong = judged.failure is not None and judged.failure.fingerprint.stage is Stage.COMPARE
+            right, is_gone = at, judged.verdict is Verdict.PASS or is_wrong
     return groups[wrong] if is_gone else ()
-
-
-def _differs(judged: Judged) -> bool:
-    return judged.failure is not None and judged.failure.fingerprint.stage is Stage.COMPARE
 
 
 def at_guilty_op(

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minifier.data.case import Case, Stored, TensorInput
 from minifier.data.case.inputs import source_names
@@ -16,8 +16,9 @@ from minifier.data.failure import Aspect, Kind, Verdict
 from minifier.data.failure.likeness import raised_alike
 from minifier.errors import CannotSave
 from minifier.process.progress import counted
-from minifier.reduction.probe.evaluate import store_inputs
-from minifier.reduction.probe_runner import Other, ProbeRunner
+
+if TYPE_CHECKING:  # importing it would import torch to show a finished run
+    from minifier.reduction.probe_runner import Other, ProbeRunner
 
 _VALUES = {Aspect.VALUES.value, Aspect.MUTATION.value}  # in which wrong values show: of results, of changed inputs
 FAILS = "fails"  # the answer of a probe that shows the failure
@@ -172,6 +173,8 @@ def as_sighted(runner: ProbeRunner, case: Case) -> Case:
 
 def save_reduced(runner: ProbeRunner, case: Case, folder: Path) -> Case:
     """Write the Case, with all its tensors in a file of its own."""
+    from minifier.reduction.probe.evaluate import store_inputs
+
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / TENSORS
     (result,) = runner.run([lambda: store_inputs(runner.prepared, case.inputs, case.graph, path)])

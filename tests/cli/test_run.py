@@ -39,7 +39,10 @@ def test_the_results(finished):
 
 def test_show_prints_the_last_lines_and_report_the_command_that_files_an_issue(finished):
     project, done = finished
-    shown = project.minify("show", done.out)
+    without_torch = project.root / "without-torch"
+    without_torch.mkdir()
+    (without_torch / "torch.py").write_text("raise ImportError('torch was imported')")
+    shown = project.minify("show", done.out, path=(without_torch,), fresh=True)
     assert shown.code == 0 and done.stderr.endswith(shown.stdout)
     filed = project.minify("report", "--github", done.out)
     assert filed.code == 0 and shlex.split(filed.stdout.splitlines()[-1])[:3] == ["gh", "issue", "create"]

@@ -15,7 +15,6 @@ from minifier.data.case.values import TensorMeta, contiguous_stride
 from minifier.data.failure import Stage
 from minifier.data.torch_names import MARK_DYNAMIC, ZEROS_WITHOUT_MEMORY
 from minifier.errors import NoRepro
-from minifier.torch_side.fx.tensors import is_stored_as_bytes
 
 TENSOR_FILE = "inputs.safetensors"
 _RANDN_DTYPES = ("float32", "float64", "float16", "bfloat16", "complex64", "complex128")
@@ -87,6 +86,8 @@ def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
 
 
 def _stored(meta: TensorMeta, stored: Stored, default: str) -> str:
+    from minifier.torch_side.fx.tensors import is_stored_as_bytes  # imports torch
+
     text = f"tensors[{literal(stored.key)}]"
     if stored.shared:
         return (

@@ -24,7 +24,6 @@ from minifier.process.machine import MemoryWatch, free_memory, limit_data
 from minifier.process.progress import SILENT, Phase, Progress, Ui
 from minifier.repro.emit.files_beside import files_beside
 from minifier.repro.emit.steps import THE_END
-from minifier.torch_side.torch_private.inductor import inductor_headers, link_libraries
 
 RUNS = 3
 _MAX_KILLED = 2  # interpreters that somebody killed and others replace
@@ -236,6 +235,8 @@ class Started:
 
     def _link_compiled(self) -> None:
         """Share inductor's compiled checks and headers. They depend on the machine alone and take ten seconds."""
+        from minifier.torch_side.torch_private.inductor import inductor_headers, link_libraries
+
         link_libraries(self.folder / "torchinductor_cache_dir", checks_only=True)
         headers = inductor_headers()
         if headers is not None:
