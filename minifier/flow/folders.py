@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.script import Program, is_file
 from minifier.data.case.files import MARK, is_made_here, marked
-from minifier.data.case.run_folder import RESULTS, RunFolder, next_place, numbered, typed_path
+from minifier.data.case.run_folder import RESULTS, RunFolder, ignore_results, next_place, numbered, typed_path
 from minifier.data.case.store import CASE, RESULT, read_json, write_atomically
-from minifier.data.failure.normalise import shortened
+from minifier.data.failure.normalise import headline
 from minifier.errors import MinifyError, UsageError
 from minifier.process.progress import Ui
 from minifier.process.temporary import hold, is_held, release
@@ -41,6 +41,7 @@ def new_folder(out: Path) -> tuple[Path, list[Path]]:
     Return the folder, and the parents that had to be made, the innermost first.
     """
     new_parents = [place for place in (out, *out.parents) if not place.exists()]
+    ignore_results(out)
     out.mkdir(parents=True, exist_ok=True)
     own = out / f"unfinished-{os.getpid()}"
     for place in itertools.chain([own], numbered(own, 2)):
@@ -95,15 +96,6 @@ def _running(folder: Path) -> list[Running]:
     return RunningCalls(path).running() if path.is_file() and os.access(path, os.W_OK) else []
 
 
-def remove_empty(folders: Sequence[Path]) -> None:
-    """Remove the folders in this order, up to the first that is not empty."""
-    for place in folders:
-        try:
-            place.rmdir()
-        except OSError:
-            return
-
-
 def choose_folder(wanted: Path | None, name: str) -> RunFolder:
     """Return the output folder for a run, by default the next free folder; nothing is made yet.
 
@@ -132,6 +124,7 @@ def make_folder(folder: RunFolder) -> RunFolder:
     """Make the output folder. If another run has taken a default folder by now, make the next free folder."""
     while True:
         was_there = folder.path.exists()
+        ignore_results(folder.path)
         try:
             folder.path.mkdir(parents=True, exist_ok=not folder.default_for)
             return replace(folder, was_there=was_there)
@@ -204,13 +197,6 @@ def is_own_run(place: Path) -> bool:
     return is_made_here("run", read_json(place / RUN_FILE))
 
 
-def _interrupted_run(asked: Asked, folders: Sequence[Path]) -> Path | None:
-    """Return the latest of the folders in which this very reduction began and did not end, or None."""
-    record = _record(asked)
-    interrupted = [folder for folder in folders if _can_go_on(folder) and _read(folder / RUN_FILE) == record]
-    return max(interrupted, key=lambda folder: (folder / RUN_FILE).stat().st_mtime, default=None)
-
-
 def asked_there(place: Path) -> Asked | None:
     """Return the program and graph recorded in an output folder, or None if the script has changed."""
     record = _read(place / RUN_FILE)
@@ -256,7 +242,7 @@ def is_run(folder: Path) -> bool:
 
 def is_finished(folder: Path) -> bool:
     """Whether the folder has a run that came to its end, with a repro: none of its passes was cut off."""
-    run = _earlier_run(folder)
+    run = earlier_run(folder)
     is_whole = run.state == "reduced" and "unfinished" not in _part(run.result, "passes").values()
     return is_whole and RunFolder(folder).repro.exists()
 
@@ -289,15 +275,14 @@ def goes_on(asked: Asked, ui: Ui, as_source: bool) -> Path | None:
 
     With `as_source` the run has to be one that reduces the script itself.
     """
-    named = RESULTS.glob(f"{glob.escape(asked.program.name)}-*")
-    folder = _interrupted_run(asked, [place for place in named if not as_source or script_there(place)])
+    places = [place for place in RESULTS.glob(f"{glob.escape(asked.program.name)}-*") if _can_go_on(place)]
+    record = _record(asked) if places else {}
+    same = [each for each in places if _read(each / RUN_FILE) == record and (not as_source or script_there(each))]
+    folder = max(same, key=lambda place: (place / RUN_FILE).stat().st_mtime, default=None)
     if folder is None or ui.ask(f"{folder} was interrupted, and the script is the same: continue it?"):
         return folder
     ui.say(f"an earlier run of this script was interrupted: `minify reduce {typed_path(folder)}` goes on with it")
     return None
-
-
-_MAX_MESSAGE_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,9 +307,9 @@ class EarlierRun:
 
     @property
     def failure(self) -> str:
-        """The backend, the type and the beginning of the message, in a line."""
+        """The backend, the type and the message's first line, in a line."""
         failure, backend = (_part(self.result or self.case, name) for name in ("failure", "backend"))
-        message = shortened(str(failure.get("message", "")), _MAX_MESSAGE_CHARACTERS)
+        message = headline(str(failure.get("message", "")))
         shown = ": ".join(filter(None, (str(failure.get("type", "")).rpartition(".")[2], message)))
         return f"{backend.get('name', '')}: {shown}" if shown else ""
 
@@ -343,7 +328,8 @@ def _part(result: dict[str, Any], name: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _earlier_run(path: Path) -> EarlierRun:
+def earlier_run(path: Path) -> EarlierRun:
+    """Return the run of an output folder, as far as it came."""
     case = RunFolder(path).case
     return EarlierRun(path, _read_record(path / RESULT), {} if case.is_symlink() else _read_record(case / CASE))
 
@@ -367,7 +353,7 @@ def runs_in(folders: Sequence[Path]) -> list[EarlierRun]:
         graphs = [place for run in below for place in run.glob("graph-*") if not place.is_symlink()]
         places = [top, *below, *graphs]
         found += [place for place in places if is_run(place) or _has_ended(place)]
-    return [_earlier_run(path) for path in sorted(dict.fromkeys(found), key=lambda path: path.stat().st_mtime)]
+    return [earlier_run(path) for path in sorted(dict.fromkeys(found), key=lambda path: path.stat().st_mtime)]
 
 
 def _has_ended(folder: Path) -> bool:

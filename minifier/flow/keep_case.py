@@ -26,7 +26,7 @@ from minifier.capturing.script import Program, StandardInput
 from minifier.capturing.script_limits import Terms
 from minifier.capturing.slicing import with_definitions
 from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Script
-from minifier.data.case.run_folder import RunFolder
+from minifier.data.case.run_folder import RunFolder, ignore_results
 from minifier.data.case.store import TENSORS, load, save
 from minifier.data.case.switches import assignments
 from minifier.data.failure import Stage
@@ -193,6 +193,7 @@ def keep_case(captured: Path, out: Path, source: str = "") -> Case:
 
     `source` is the script's text, for definitions that no import reaches.
     """
+    ignore_results(out)
     place = RunFolder(out).case
     case = with_definitions(load(captured), source)
     save(case, place)

@@ -244,7 +244,7 @@ def with_leaves(graph: Graph, change: Callable[[Any], Any]) -> Graph:
     Higher-order ops stay: torch itself builds their other arguments."""
     nodes = tuple(
         replace(node, args=map_leaves(node.args, change), kwargs=map_leaves(node.kwargs, change))
-        if node.is_op and not is_higher_order(node.target)
+        if node.is_op and (not node.target.startswith(HIGHER_ORDER) or node.target == LAUNCH)
         else node
         for node in graph.nodes
     )
@@ -253,11 +253,6 @@ def with_leaves(graph: Graph, change: Callable[[Any], Any]) -> Graph:
         for target, module in graph.modules.items()
     }
     return graph if (nodes, modules) == (graph.nodes, graph.modules) else replace(graph, nodes=nodes, modules=modules)
-
-
-def is_higher_order(target: str) -> bool:
-    """Tell whether an op takes graphs. Torch also counts launches of Triton kernels, which take none."""
-    return target.startswith(HIGHER_ORDER) and target != LAUNCH
 
 
 def leaves(value: Any) -> Iterator[Any]:

@@ -22,11 +22,6 @@ from minifier.data.case.graph import BEGIN, END, is_in_place, refs_in
 from minifier.data.case.symbolic_sizes import as_dynamo_would, has_symbols, is_unseen
 
 
-def _can_be_cut(node: Node) -> bool:
-    """Tell whether the value can become an input: a tensor or number of known size, not a tuple or context."""
-    return isinstance(node.value, (TensorMeta, Scalar)) and not is_unseen(node.value)
-
-
 class _Sets:
     """Disjoint sets of op positions."""
 
@@ -45,9 +40,11 @@ class _Sets:
 
 
 def _join_uncuttable(graph: Graph, position: dict[str, int], sets: _Sets) -> None:
-    """Join ops with their users if their result cannot cross a cut: a split and its getitems, an enter and its exit."""
+    """Join ops with their users if their result cannot cross a cut: a split and its getitems, an enter and its exit.
+
+    A tensor or a number of known size can: it becomes an input."""
     for node in graph.ops:
-        if not _can_be_cut(node):
+        if not isinstance(node.value, (TensorMeta, Scalar)) or is_unseen(node.value):
             for user in graph.users[node.name]:
                 if user in position:
                     sets.join(position[node.name], position[user])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from minifier.data.case.store import ARTIFACTS, ATTEMPTS, RESULT
+from minifier.data.case.store import ARTIFACTS, ATTEMPTS, RESULT, write_atomically
 
 RESULTS = Path("minify-out")
+_IGNORE, _ALL = ".gitignore", "*\n"
 JOURNAL = "journal.jsonl"
 
 
@@ -37,6 +39,23 @@ def typed_path(path: Path) -> str:
 def next_place(name: str, results: Path = RESULTS) -> Path:
     """Return `minify-out/<name>-<n>` with the first free n; nothing is made."""
     return next(place for place in numbered(results / name, 1) if not place.exists())
+
+
+def ignore_results(out: Path) -> None:
+    """Make the `minify-out` above an output folder. Git ignores a new one, which may hold the weights of a model."""
+    for results in out.absolute().parents:
+        if results.name == RESULTS.name and not results.exists():
+            results.mkdir(parents=True, exist_ok=True)
+            write_atomically(results / _IGNORE, _ALL)
+
+
+def remove_empty(folders: Sequence[Path]) -> None:
+    """Remove those of the folders, in this order, that have nothing but the .gitignore of `ignore_results`."""
+    for folder in folders:
+        with contextlib.suppress(OSError):  # it is not empty
+            if os.listdir(folder) == [_IGNORE] and (folder / _IGNORE).read_text(encoding="utf-8") == _ALL:
+                (folder / _IGNORE).unlink()
+            folder.rmdir()
 
 
 class _PathBelow:
@@ -100,6 +119,4 @@ class RunFolder:
                 entry.unlink()
         if keep or self.path.is_symlink():
             return
-        self.path.rmdir()
-        if self.path.parent.name == RESULTS.name and not any(self.path.parent.iterdir()):
-            self.path.parent.rmdir()
+        remove_empty([self.path, *([self.path.parent] if self.path.parent.name == RESULTS.name else [])])

@@ -94,13 +94,9 @@ def _non_finite(value: Json) -> float:
     return float(value)
 
 
-def _is_tagged_float(value: Json) -> bool:
-    return isinstance(value, dict) and set(value) == {"float"}
-
-
 def _scalar(kinds: Sequence[type], value: Json) -> Any:
     """Return a value of one of these types; an integer is a float as well, and True no integer."""
-    if float in kinds and _is_tagged_float(value):
+    if float in kinds and isinstance(value, dict) and set(value) == {"float"}:
         return _non_finite(value["float"])
     if type(value) not in kinds and not (float in kinds and type(value) is int):
         raise ValueError(f"expected {' or '.join(kind.__name__ for kind in kinds)}, found {type(value).__name__}")

@@ -28,12 +28,12 @@ from minifier.capturing.process_state import Fresh, baseline_here
 from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.script_limits import Comparing, Terms
 from minifier.data.case import Case
-from minifier.data.case.run_folder import numbered
+from minifier.data.case.run_folder import numbered, remove_empty
 from minifier.data.case.store import CASE, load, save
 from minifier.data.failure import Tolerance
 from minifier.data.losses import on_loss
 from minifier.errors import MinifyError
-from minifier.flow.folders import STATUS, clear_finished, is_unfinished, keep_source, new_folder, remove_empty
+from minifier.flow.folders import STATUS, clear_finished, is_unfinished, keep_source, new_folder
 from minifier.process.temporary import hold, release
 from minifier.repro.report.privacy import note_private
 from minifier.torch_side.fx.script_objects import notebook_shell
@@ -231,7 +231,6 @@ def keep(session: Session, number: int, out: Path) -> Case | None:
     folder = session.folder / str(number)
     if not (folder / CASE).exists():
         return None
-    out.mkdir(parents=True, exist_ok=True)
     source, is_file = source_here()
     if not is_file:  # its line counts from its cell, the source has all cells
         case = load(folder)
