@@ -72,7 +72,7 @@ class Program:
     @property
     def file(self) -> str:
         """The path of the script, or of the module's file; empty if there is none."""
-        return _file_of(self.target) if self.is_module else self.target
+        return file_of(self.target) if self.is_module else self.target
 
     def source(self) -> str:
         """Return the text of the script; empty if unreadable."""
@@ -115,10 +115,12 @@ def find_module(name: str, folders: Sequence[str]) -> importlib.machinery.Module
         sys.path[:] = path
 
 
-def _file_of(module: str) -> str:
-    """Return the file that `-m module` runs, without an import; empty if there is none."""
+def file_of(module: str, of_package: str = "__main__") -> str:
+    """Return the module's file, of a package that of its module `of_package`, without an import; "" if there is none.
+
+    By default that is the file which `-m module` runs."""
     folders: Sequence[str] | None = None
-    names = [*module.split("."), "__main__"]
+    names = [*module.split("."), of_package]
     for end in range(1, len(names) + 1):
         if folders is None:
             spec = find_module(names[0], [os.getcwd()])

@@ -12,11 +12,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from minifier.capturing.script import AOT_INDUCTOR, Program, content, find_module
+from minifier.capturing.script import AOT_INDUCTOR, Program, content, file_of, find_module
 from minifier.data.failure.kinds import Aspect, Tolerance
 from minifier.data.settings import Settings
 from minifier.data.torch_names import COMPILE_PACKAGE, LOAD_PACKAGE
 from minifier.errors import UsageError
+from minifier.flow.known_backends import known_names
 
 
 def check_program(program: Program, level: str) -> None:
@@ -24,10 +25,12 @@ def check_program(program: Program, level: str) -> None:
     if program.modules and not program.backend:
         raise UsageError("--import is for a module that --backend needs: name the backend too.")
     _check_modules(program)
+    _check_backend(program)
     if is_exported(program.target):
         check_exported(program)
         return
-    _check_script(program)
+    if not program.is_module:
+        _check_script(program)
     if program.is_redirected and level == "source":
         raise UsageError(
             "--level source reduces the script as it is, and --backend changes what compiles it: write the backend "
@@ -36,9 +39,10 @@ def check_program(program: Program, level: str) -> None:
 
 
 def _check_modules(program: Program) -> None:
-    """Raise UsageError unless the modules that bring the backend can be found."""
+    """Raise UsageError unless the modules of the program and of the backend can be found."""
     here = [os.getcwd(), str(Path(program.target).resolve().parent)]
-    for module in (*program.modules, *filter(None, [program.backend.rpartition(":")[0]])):
+    own = program.target if program.is_module else ""
+    for module in (*program.modules, *filter(None, [program.backend.rpartition(":")[0], own])):
         top = module.partition(".")[0]
         if not all(map(str.isidentifier, module.split("."))):
             raise UsageError(f"{module!r} is no module's name, as `import` takes it.")
@@ -46,18 +50,40 @@ def _check_modules(program: Program) -> None:
             raise UsageError(f"no module named {top} can be found from here, nor beside {program.target}.")
 
 
+def _check_backend(program: Program) -> None:
+    """Raise UsageError for a backend whose name is nearly a known one, or is nowhere in its module. Imports nothing.
+
+    A name that is close to a known one may still be registered by what the script imports: --import says so.
+    """
+    module, _, name = program.backend.rpartition(":")
+    if module:
+        path = Path(file_of(module, "__init__"))
+        files = path.parent.rglob("*.py") if path.name == "__init__.py" else [path] if path.suffix == ".py" else []
+        text = "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
+        if not text or re.search(rf"\b{re.escape(name)}\b|import \*|__getattr__|globals\(", text):
+            return
+        from minifier.capturing.slicing import names_bound  # takes long
+
+        own = path.read_text(encoding="utf-8", errors="replace")
+        bound = sorted(names_bound(own) - {*re.findall(r"^import (\w+)", own, re.MULTILINE)})
+        near = get_close_matches(name, bound, 3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"It has {', '.join(bound) or 'no names'}."
+        raise UsageError(f"--backend {program.backend}: {module} neither holds nor registers {name}. {hint}")
+    known = [*known_names(), *([AOT_INDUCTOR] if is_exported(program.target) else [])]
+    near = get_close_matches(name, known, 3, 0.8)
+    if near and name not in known and not program.modules and name not in program.source():
+        hint = f"If a module registers {name}, name that too: --import MODULE."
+        raise UsageError(f"--backend {name}: did you mean {' or '.join(near)}? {hint}")
+
+
 def _check_script(program: Program) -> None:
-    """Raise UsageError unless the script is readable Python source, or the module exists."""
-    if program.is_module:
-        top = program.target.partition(".")[0]
-        if find_module(top, [os.getcwd()]) is None:
-            raise UsageError(f"no module named {top} can be found from here.")
-        return
+    """Raise UsageError unless the script is readable Python source."""
     path = Path(program.target)
     if path.is_dir():
         raise UsageError(f"{path} is a folder. Name the script in it, or use -m for a module.")
     if not path.exists():
-        raise UsageError(f"{path} does not exist.")
+        script = path.with_name(f"{path.name}.py")
+        raise UsageError(f"{path} does not exist.{f' Did you mean {script}?' if script.is_file() else ''}")
     try:
         compile(content(str(path)), str(path), "exec", dont_inherit=True)
     except OSError as error:
@@ -99,12 +125,17 @@ def settings_of(values: dict[str, Any]) -> Settings:
     )
 
 
-def _check_passes(option: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the stripped names. Raises UsageError for an unknown pass."""
+def names_of_passes() -> list[str]:
+    """Return the names of the passes that a run can do without."""
     from minifier.reduction.passes.table import TABLE
     from minifier.repro.source import passes as of_scripts
 
-    known = [name for name in dict((*TABLE, *of_scripts.TABLE)) if name not in _UNCONDITIONAL]
+    return [name for name in dict((*TABLE, *of_scripts.TABLE)) if name not in _UNCONDITIONAL]
+
+
+def _check_passes(option: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the stripped names. Raises UsageError for an unknown pass."""
+    known = names_of_passes()
     chosen = tuple(filter(None, (name.strip() for name in names)))
     for name in chosen:
         if name in _UNCONDITIONAL:

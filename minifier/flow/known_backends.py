@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
-from typing import Any
+from importlib.metadata import entry_points
 
+from minifier.data.torch_names import ENTRY_POINTS
 from minifier.flow.prepare import import_torch
 
+OF_TORCH = ("aot_eager", "aot_eager_decomp_partition", "cudagraphs", "eager", "inductor", "openxla", "tvm")
 
-def loaded_entry_point(point: EntryPoint) -> tuple[Any, str]:
-    """Import the backend of an entry point; return (backend, "") or (None, the error)."""
-    try:
-        return point.load(), ""
-    except Exception as error:  # noqa: BLE001 - a broken distribution is listed with its error
-        return None, f"{type(error).__name__}: {error}"
+
+def known_names() -> list[str]:
+    """Return the names of torch's own backends and of all entry points. Imports nothing."""
+    return sorted({*OF_TORCH, *(point.name for point in entry_points(group=ENTRY_POINTS))})
 
 
 def known_backends() -> list[tuple[str, str, str]]:
@@ -25,7 +24,10 @@ def known_backends() -> list[tuple[str, str, str]]:
     for name, loaded, point in backend_table():
         function, problem = loaded, ""
         if loaded is None and point is not None:
-            function, problem = loaded_entry_point(point)
+            try:
+                function = point.load()
+            except Exception as error:  # noqa: BLE001 - a broken distribution is listed with its error
+                problem = f"{type(error).__name__}: {error}"
         tags = ", ".join(getattr(function, "_tags", ()) or ())
         module = getattr(function, "__module__", None) or type(function).__module__
         if point is not None:

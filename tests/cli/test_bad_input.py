@@ -35,6 +35,7 @@ def refused(done, code, *texts, traceback=False):
         ("latin.py", b"x = '\xe9'\n"),
         ("data.bin", b"\x7fELF\x02\x01\x01\x00"),
         ("gone/and/gone.py", None),
+        ("model", None),
     ],
 )
 def test_a_script_that_is_none(refusing, name, content):
@@ -43,7 +44,8 @@ def test_a_script_that_is_none(refusing, name, content):
         path.mkdir()
     elif content is not None:
         path.write_bytes(content)
-    refused(refusing.minify("run", "--out", refusing.out, name), 2, name)
+    refusing.write("", "model.py")
+    refused(refusing.minify("run", "--out", refusing.out, name), 2, f"{name}.py" if name == "model" else name)
 
 
 BAD_OPTIONS = (
@@ -52,6 +54,7 @@ BAD_OPTIONS = (
     "--rtol -1 --atol 0", "--ignore colour", "--passes sizes,speed", "--skip-pass size", "--predicate gone.py",
     "--predicate .", "--predicate failing.txt", "--predicate other.py", "--predicate mine.py --rtol 1 --atol 1",
     "--import compilers", "--backend gone:compiler", "--backend x-y:compiler", "--backend eager --level source",
+    "--backend inductr", "--backend mine:compiler", "--backend acme.lowering:compiler",
 )  # fmt: skip
 
 
@@ -60,6 +63,7 @@ def test_a_bad_option(refusing, given):
     refusing.write("def (\n", "failing.txt")
     refusing.write("def differ(compiled, eager):\n    return ''\n", "other.py")
     refusing.write("def differs(compiled, eager):\n    return ''\n", "mine.py")
+    refusing.write("", "acme/__init__.py"), refusing.write("import os\n\ncompile_ = os.abort\n", "acme/lowering.py")
     done = refusing.run("print('it ran')\n", given=given.split())
     option, *values = given.split()
     refused(done, 2, values[0].partition(":")[0] if ":compiler" in given else option.strip("-"))

@@ -2,6 +2,8 @@
 
 import click
 import pytest
+import torch
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from minifier.data.failure import Aspect, Tolerance
@@ -9,6 +11,7 @@ from minifier.data.settings import Settings
 from minifier.errors import UsageError
 from minifier.flow.cli.commands import cli
 from minifier.flow.cli.options import Options, reduction_options
+from minifier.flow.known_backends import OF_TORCH
 from minifier.reduction.passes.table import TABLE as GRAPH_PASSES
 from minifier.repro.source.passes import TABLE as SCRIPT_PASSES
 
@@ -58,3 +61,19 @@ def test_each_pass_that_is_listed_can_be_chosen_but_for_those_that_are_always_ma
 def test_a_value_of_the_environment_is_refused_like_one_of_the_command_line(value, said):
     done = CliRunner().invoke(cli, ["run", "failing.py"], env={"MINIFY_WORKERS": value})
     assert done.exit_code == 2 and said in done.output
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("ru", ["run"]),
+        ("run --backend induct", ["inductor"]),
+        ("run --passes ops,siz", ["ops,sizes"]),
+        ("reduce --skip-pass siz", ["sizes"]),
+    ],
+)
+def test_what_is_typed_is_completed(typed, offered):
+    *before, last = typed.split()
+    found = ShellComplete(cli, {}, "minify", "_MINIFY_COMPLETE").get_completions(before, last)
+    assert [each.value for each in found] == offered
+    assert set(OF_TORCH) <= set(torch.compiler.list_backends(exclude_tags=()))

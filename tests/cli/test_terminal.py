@@ -183,13 +183,14 @@ def test_programs_are_told_why_there_is_no_result(minify, script, cause):
 
 
 def test_completion(project):
-    words = {"COMP_WORDS": "minify ru", "COMP_CWORD": "1", "_MINIFY_COMPLETE": "bash_complete"}
+    project.write("raise ImportError('torch was imported')", "torch.py")
+    words = {"COMP_WORDS": "minify run --backend faulty_i", "COMP_CWORD": "3", "_MINIFY_COMPLETE": "bash_complete"}
     done = subprocess.run(
         [sys.executable, "-m", "minifier"],
-        env=project.environment(**words),
+        env=project.environment((project.folder,), **words),
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert done.stdout.strip() == "plain,run", done.stderr
+    assert done.stdout.strip() == "plain,faulty_installed", done.stderr

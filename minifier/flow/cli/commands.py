@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from minifier import __version__
 from minifier.flow.cli.options import (
@@ -14,6 +15,7 @@ from minifier.flow.cli.options import (
     Options,
     RealNumber,
     WholeNumber,
+    backend_names,
     reduction_options,
     trust_option,
 )
@@ -83,6 +85,7 @@ def _interpreters() -> Interpreters:
 @click.option(
     "--backend",
     metavar="NAME",
+    shell_complete=backend_names,
     help="The backend that compiles, whatever the script says: its registered name, or MODULE:NAME if a module "
     "registers or holds it. A script that compiles nothing has the modules compiled that it calls. Exported programs "
     "(.pt2) need it; for these, aot_inductor is AOTInductor.",
@@ -95,7 +98,7 @@ def _interpreters() -> Interpreters:
     help="Import the module first, which registers the backend of --backend. May be given several times.",
 )
 @click.option("--all", "every", is_flag=True, help="Reduce each failing graph in turn, into graph-N folders.")
-@click.argument("script")
+@click.argument("script", shell_complete=lambda _context, _parameter, typed: [CompletionItem(typed, type="file")])
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(script: str, arguments: tuple[str, ...], **values: Any) -> int:
     """Run SCRIPT with ARGUMENTS as python would, catch the backend call that fails, and reduce it. SCRIPT may also be a
@@ -279,15 +282,15 @@ def show(folder: Path) -> int:
 
 @cli.command("list", short_help="List the output folders of earlier runs.")
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
-def list_(folders: tuple[Path, ...]) -> int:
+def list_(folders: tuple[Path, ...]) -> None:
     """List the runs in FOLDERS, by default minify-out: how each ended, what failed, from how many ops to how many."""
     from minifier.flow.cli.listing import list_command
 
-    return list_command(folders)
+    list_command(folders)
 
 
 @cli.command(short_help="List the backends that torch.compile can find here.")
-def backends() -> int:
+def backends() -> None:
     """List the backends that torch.compile can find here, from where, and with what tags.
 
     A backend that a module registers is found only once that module is imported. Example:
@@ -296,7 +299,7 @@ def backends() -> int:
     """
     from minifier.flow.cli.listing import list_backends
 
-    return list_backends()
+    list_backends()
 
 
 @cli.command(short_help="Tell what works on this machine with this torch.")
@@ -312,7 +315,7 @@ def doctor(as_json: bool) -> int:
 
 
 @cli.command()
-def passes() -> int:
+def passes() -> None:
     """List what is tried to make a failing graph or script smaller.
 
     --passes and --skip-pass take these names, but for `ops` and `statements`. Example:
@@ -321,4 +324,4 @@ def passes() -> int:
     """
     from minifier.flow.cli.listing import list_passes
 
-    return list_passes()
+    list_passes()

@@ -11,7 +11,7 @@ import click
 
 from minifier.data.failure.kinds import Aspect
 from minifier.data.settings import Settings
-from minifier.flow.check_program import settings_of
+from minifier.flow.check_program import names_of_passes, settings_of
 
 ENVIRONMENT_PREFIX = "MINIFY"  # the environment's name of --max-probes is MINIFY_MAX_PROBES
 
@@ -26,6 +26,19 @@ class WholeNumber(click.IntRange):
     """An integer within limits, called a whole number."""
 
     name = "whole number"
+
+
+def backend_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a backend, without torch."""
+    from minifier.flow.known_backends import known_names
+
+    return [name for name in known_names() if name.startswith(incomplete)]
+
+
+def _passes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the last of the names of passes, which commas separate."""
+    head, comma, last = incomplete.rpartition(",")
+    return [f"{head}{comma}{name}" for name in names_of_passes() if name.startswith(last)]
 
 
 _SHARED_OPTIONS = (
@@ -112,9 +125,16 @@ _SHARED_OPTIONS = (
     click.option(
         "--passes",
         metavar="NAMES",
+        shell_complete=_passes,
         help="Try only these passes, with commas between, beside `ops` and `statements` (`minify passes` lists them).",
     ),
-    click.option("--skip-pass", multiple=True, metavar="NAME", help="Do not try this pass; may be repeated."),
+    click.option(
+        "--skip-pass",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=_passes,
+        help="Leave this pass out; may be repeated.",
+    ),
     click.option(
         "--verify",
         type=WholeNumber(min=1),
