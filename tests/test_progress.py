@@ -37,7 +37,8 @@ def test_what_is_sent_arrives_in_its_order(channel):
 
 
 def test_fields_that_are_unknown_or_missing(channel):
-    os.write(channel._sender.file, b'{"progress": {"phase": "reducing", "probes": 3, "colour": "green"}}\n')
+    os.write(channel._sender.file, b'{"progress": {"phase": "reducing", "colour": "green"}}\n')
+    os.write(channel._sender.file, b'{"progress": {"phase": "reducing", "probes": 3}}\n')
     assert channel.messages() == [Progress(Phase.REDUCING, probes=3)]
 
 

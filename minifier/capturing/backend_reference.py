@@ -156,8 +156,9 @@ def _by_object(asked: AskedBackend, own_source: SourceExpression | None) -> Back
     reach = BackendSource.DEFINED if source.names else reach
     # The script's own call is better than our reconstructed one.
     made_by = _maker(asked.function) if "(" in source.expression and own_source is None else ""
-    text, imports, names = source.expression, source.imports, source.names
-    return BackendReference(text, reach, text, imports, names=names, made_by=made_by)
+    is_held = reach is BackendSource.IMPORTED and len(source.imports) == 1  # `from acme.backend import compiler`
+    name = f"{source.imports[0].split()[1]}:{source.expression}" if is_held else source.expression
+    return BackendReference(name, reach, source.expression, source.imports, names=source.names, made_by=made_by)
 
 
 def _maker(value: Any) -> str:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -189,27 +189,27 @@ def _set_modes(terms: Terms) -> None:
 class GraphProgress:
     """Shows `progress` of a script's run, with the last graph that a backend got. `tick` reads what was logged.
 
-    Of a call that lasts long it also says when `watch` takes it for a hang.
+    Of a call that lasts long it also shows the time that counts for a hang to `watch`, of how much.
     """
 
     def __init__(self, folder: Path, progress: Progress, ui: Ui, watch: Watch) -> None:
         self._events, self._progress, self._ui, self._watch = EventReader(folder), progress, ui, watch
         self._graphs: dict[int, str] = {}
-        self._limit: float | None = None
+        self._long_call: tuple[float, float] | None = None
         ui.show(progress)
 
     def tick(self) -> None:
         """Show the last graph, and let time pass on the display."""
         for event in self._events.new_events():
             self._tell(event)
-        if self._watch.waits_until != self._limit:
-            self._limit = self._watch.waits_until
+        if self._watch.long_call != self._long_call:
+            self._long_call = self._watch.long_call
             self._show()
         self._ui.tick()
 
     def _show(self) -> None:
-        limit = f"Ctrl-C: take it for a hang, twice: stop; limit {self._limit:.0f} s; " if self._limit else ""
-        self._ui.show(replace(self._progress, step=f"{limit}{self._progress.step}"))
+        hint = "Ctrl-C: take it for a hang, twice: stop; " if self._long_call else ""
+        self._ui.show(replace(self._progress, step=f"{hint}{self._progress.step}", to_limit=self._long_call))
 
     def _tell(self, event: dict[str, Any]) -> None:
         what, number = event["event"], event.get("number", 0)  # the first graph is 1
@@ -375,16 +375,13 @@ def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT
     if second.failing:
         if second.bounded:
             ui.say(f"further calls were not compared: comparing had taken {second.bounded:.0f} s")
-        second = replace(second, failing=_worst_first(second.failing))
+        # The worst aspect comes first: a script may be wrong because of a later graph's.
+        ranked = sorted(second.failing, key=lambda each: rank_of(each.failure) if each.failure is not None else -1)
+        second = replace(second, failing=tuple(ranked))
         found = replace(found, captured=second, graphs=place, terms=terms, compared=second, watched=place)
         return replace(found, own_failure=first.failure)
     missing = tuple(dict([*lost, *second.not_compared]).items())
     return replace(found, terms=terms, compared=replace(second, not_compared=missing), watched=place)
-
-
-def _worst_first(failing: Sequence[FailingGraph]) -> tuple[FailingGraph, ...]:
-    """Sort wrong results by their aspect, the worst first; a script may be wrong because of a later graph's."""
-    return tuple(sorted(failing, key=lambda each: rank_of(each.failure) if each.failure is not None else -1))
 
 
 def run_in_eager(found: FoundFailures, ui: Ui = SILENT) -> Captured:

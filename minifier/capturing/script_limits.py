@@ -145,7 +145,7 @@ class Watch:
         self.stack = ""
         self.exhausted = 0
         self.has_lingered = False
-        self.waits_until: float | None = None  # the limit of a call that has lasted long, in seconds
+        self.long_call: tuple[float, float] | None = None  # the seconds that a long call has lasted, and its limit
         self._child: Child | None = None
         self._exiting: tuple[float, float] | None = None  # (child's seconds since when it is idle, processor seconds)
         self._memory = MemoryWatch() if terms.memory is None else None
@@ -185,7 +185,7 @@ class Watch:
     def take_for_hang(self) -> bool:
         """Stop a process whose backend call has lasted long: it hangs. Return False without such a call."""
         child, calls = self._child, self._status.running()
-        if self.waits_until is None or not calls or child is None or child.is_stopped:
+        if self.long_call is None or not calls or child is None or child.is_stopped:
             return False
         child.stop()
         self._blame(calls[0], self._status.now() - calls[0].begun)
@@ -200,7 +200,7 @@ class Watch:
         poll_seconds = self._look_at_memory(child, calls)
         if self.exhausted:
             return None
-        self.waits_until = None
+        self.long_call = None
         for call in calls:
             excused = child.excused - self._excused.setdefault(call, child.excused)
             if call.stage is Stage.COMPARE and call.call == 0:  # no limit: eager code is expected to end
@@ -212,12 +212,12 @@ class Watch:
                 self._sample(child.pid, call, lasted)
             limit = self.limit(call)
             if lasted > _LONG_SECONDS:
-                self.waits_until = limit
+                self.long_call = int(lasted), limit
             if lasted > limit:
                 child.stop()
                 self._blame(call, lasted)
                 break
-        self._status.lasts_long = self.waits_until is not None
+        self._status.lasts_long = self.long_call is not None
         if not calls and self._status.is_exiting:
             self._look_at_exit(child)
         return poll_seconds

@@ -6,16 +6,13 @@ import importlib.metadata
 import os
 import platform
 import shutil
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from minifier.data.torch_names import NEWEST_TORCH, OLDEST_TORCH, shown, why_untested
 from minifier.errors import UsageError
 from minifier.flow.prepare import import_torch
-from minifier.process.machine import available, cores
 from minifier.torch_side.interfaces import Interface, InterfaceState
 from minifier.torch_side.torch_private.declared import INTERFACES
 
@@ -41,13 +38,13 @@ class Findings:
     python: str
     backends: list[str]
     extras: dict[str, str]
-    limits: dict[str, str]
+    processes: str
     interfaces: list[InterfaceRow]
     problem: str = ""
 
 
-def examine(folder: Path) -> Findings:
-    """Look at this machine, this torch, and the disk of a folder. Imports what the tool would import."""
+def examine() -> Findings:
+    """Look at this machine and this torch. Imports what the tool would import."""
     problem, backends = "", []
     try:
         import_torch()
@@ -63,7 +60,7 @@ def examine(folder: Path) -> Findings:
         python=f"{platform.python_version()}, {platform.platform()}",
         backends=backends,
         extras=_extras(),
-        limits=_limits(folder),
+        processes=_processes(),
         interfaces=list(map(_row, INTERFACES)),
         problem=problem,
     )
@@ -79,33 +76,13 @@ def _extras() -> dict[str, str]:
     return found | {name: shutil.which(name) or f"missing: {use}" for name, use in _PROGRAMS.items()}
 
 
-def _limits(folder: Path) -> dict[str, str]:
-    return {
-        "processes": _processes(),
-        "cores": str(cores()),
-        "memory": f"{available() / 2**30:.1f} GiB available",
-        "disk": f"{shutil.disk_usage(folder).free / 2**30:.1f} GiB free in {folder}",
-        "temporary folder": f"{shutil.disk_usage(tempfile.gettempdir()).free / 2**30:.1f} GiB free",
-    }
-
-
 def _processes() -> str:
-    """Fork a child, and wait for it as for a probe."""
+    """Tell whether a process can be supervised as probes are."""
     try:
-        pid = os.fork()
-    except OSError as error:
-        return f"no fork ({error}): nothing can be probed"
-    if pid == 0:
-        os._exit(0)
-    try:
-        descriptor = os.pidfd_open(pid)
-        os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT)
-        os.close(descriptor)
+        os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError) as error:
         return f"no pidfd ({error}): probes cannot be supervised"
-    finally:
-        os.waitpid(pid, 0)
-    return "fork and pidfd work"
+    return "pidfd works"
 
 
 def _row(interface: Interface) -> InterfaceRow:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from pathlib import Path
 
 from minifier.data.case import Case, Drawn, TensorInput
 from minifier.data.case.files import mark_of_repro
@@ -70,7 +69,8 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
     is_written = False
     with run.going_on():
         if attempt.repro is not None:
-            outcome = replace(outcome, mark=_mark_of(attempt.repro, folder.path))
+            text = attempt.repro.text
+            outcome = replace(outcome, mark=mark_of_repro(text.encode(), contents_beside(folder.repro, text)))
         _write(attempt, outcome)
         is_written = True
     if not is_written:
@@ -80,10 +80,6 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
     return outcome
 
 
-def _mark_of(repro: Repro, folder: Path) -> str:
-    return mark_of_repro(repro.text.encode(), contents_beside(folder / "repro.py", repro.text))
-
-
 def _write(attempt: Attempt, outcome: Outcome) -> None:
     """Write the reports, and ask what may be in the bundle."""
     run, folder = attempt.run, attempt.folder
@@ -91,9 +87,9 @@ def _write(attempt: Attempt, outcome: Outcome) -> None:
     if outcome.repro is not None and outcome.repro.beside and outcome.minimal is not None:
         write_reports(folder.path, outcome)  # these stay if the process ends during a question
         consent = Consent(_may_include_data(attempt, outcome.minimal, outcome.repro))
-    written = write_reports(folder.path, outcome, consent, run.ui.say)
+    written = write_reports(folder.path, outcome, consent)
     if written.constants and _may_include_constants(attempt, written):
-        written = write_reports(folder.path, outcome, replace(consent, constants=True), run.ui.say)
+        written = write_reports(folder.path, outcome, replace(consent, constants=True))
     for name, size in written.left_out:
         run.ui.say(f"{name} ({size / 2**20:.0f} MiB) is not in {BUNDLE}: trackers take no more than 25 MB")
 

@@ -189,7 +189,8 @@ class CallWatch:
                 asking = sys._getframe(2)  # beyond the function that stands in the place of logging's
                 caller = _outside_logging(asking)
                 is_heard = caller is not asking or self._is_handling
-                return is_heard and self._is_own(logger.name, caller)
+                names = (logger.name, caller.f_globals.get("__name__"))
+                return is_heard and any(_is_in(name, self._packages) for name in names)
 
             return enabled
 
@@ -214,10 +215,6 @@ class CallWatch:
     def _is_handling(self) -> bool:
         """Whether an exception is handled that the caller of the library did not handle already."""
         return sys.exc_info()[1] is not self._handled
-
-    def _is_own(self, logger: str, caller: FrameType) -> bool:
-        """Whether the library logs, judged by the logger's name or by the calling module."""
-        return _is_in(logger, self._packages) or _is_in(caller.f_globals.get("__name__"), self._packages)
 
     def _hear(self, said: LogLine, is_own: bool = False) -> None:
         is_handling = self._is_handling

@@ -11,7 +11,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -51,7 +51,8 @@ class Progress:
     `subject` is the file or folder that the phase works on, and `step` what it does now. A reduction sets `size`, the
     number of `unit`s in the smallest program so far; `step`, the search phase and the pass; and `probe`, the last probe
     in words. `to_prove` is the maximal number of probes that the proof takes, in `seconds_to_prove`. A verification is
-    in interpreter `run` of `runs`.
+    in interpreter `run` of `runs`. `to_limit` are the seconds that count so far for the limit of a long call, and the
+    limit: time in which the call waited for a processor does not count.
     """
 
     phase: Phase
@@ -65,11 +66,16 @@ class Progress:
     seconds_to_prove: float = 0.0
     run: int = 0
     runs: int = 0
+    to_limit: tuple[float, float] | None = None
 
     @property
     def title(self) -> str:
         """The phase and its subject."""
         return f"{self.phase.value} {self.subject}".strip()
+
+    def clock(self, seconds: float) -> str:
+        """Return the seconds that the phase has lasted; if there is a limit, those that count for it instead."""
+        return "{:.0f} of {:.0f} s".format(*self.to_limit) if self.to_limit else f"{seconds:.0f} s"
 
     def describe(self, seconds: float = 0.0) -> str:
         """Return the whole line, with the seconds that the phase has lasted if they are at least one."""
@@ -81,7 +87,7 @@ class Progress:
         if self.runs > 1:
             facts.append(f"interpreter {self.run} of {self.runs}")
         if seconds >= 1:
-            facts.append(f"{seconds:.0f} s")
+            facts.append(self.clock(seconds))
         line = f"{self.title}: {', '.join(facts)}" if facts else self.title
         if self.to_prove:
             return f"{line} ({self.step}: at most {counted(self.to_prove, 'probe')}, {self.seconds_to_prove:.0f} s)"
@@ -160,9 +166,7 @@ def _read(message: Message) -> Progress | str | None:
     try:
         if "line" in message:
             return str(message["line"])
-        known = {field.name for field in fields(Progress)}
-        given = {name: value for name, value in message["progress"].items() if name in known}
-        return Progress(**{**given, "phase": Phase(given["phase"])})
+        return Progress(**{**message["progress"], "phase": Phase(message["progress"]["phase"])})
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
 

@@ -10,8 +10,10 @@ from outcomes import outcome
 from vocabulary import tree
 
 from minifier.capturing.script import Program
+from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import save
-from minifier.flow.folders import Asked, note_run
+from minifier.flow.cli.listing import list_command
+from minifier.flow.folders import Asked, make_folder, note_run
 from minifier.repro.report.write_reports import write_reports
 
 
@@ -36,6 +38,30 @@ def test_runs_are_listed(runs, monkeypatch):
     listed = {line[0]: " ".join(line) for line in lines if line and line[0].startswith("minify-out")}
     assert len(listed) == 3 and "2 -> 1 ops" in listed["minify-out/first-1"]
     assert "interrupted" in listed["minify-out/third-1"] and "no lowering for tanh" in listed["minify-out/third-1"]
+
+
+def test_in_a_narrow_terminal_the_folder_is_whole(runs, monkeypatch, capsys):
+    monkeypatch.chdir(runs.folder)
+    (runs.folder / "minify-out" / "second-1").rename(runs.folder / "minify-out" / ("second" * 10))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    list_command([])
+    lines = capsys.readouterr().out.splitlines()
+    assert f"minify-out/{'second' * 10}" in lines and all(len(line) <= 80 for line in lines)
+    assert "no lowering for tanh" in " ".join(" ".join(lines).split())
+
+
+def test_a_new_folder_of_results_is_ignored_by_git_and_goes_when_it_is_empty(tmp_path):
+    given, made = RunFolder(tmp_path / "given" / "one"), RunFolder(tmp_path / "minify-out" / "one")
+    for folder in (given, made):
+        make_folder(folder)
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob(".gitignore")] == ["minify-out/.gitignore"]
+    (made.path.parent / ".gitignore").write_text("!*\n")
+    made.clear(keep=False)
+    assert tree(tmp_path / "minify-out"), "the user's own"
+    shutil.rmtree(tmp_path / "minify-out")
+    make_folder(made).clear(keep=False)
+    assert not (tmp_path / "minify-out").exists()
 
 
 def test_no_link_is_followed(runs, monkeypatch):

@@ -88,10 +88,9 @@ _RUNS = [
 
 
 def normalised(text: str, project) -> str:
-    """The text without what varies between runs and machines: times, probes, sizes of files, versions, paths."""
+    """The text without what varies between runs and machines: times, probes, versions, paths."""
     text = without_figures(without_lines_after_silence(text.replace(str(project.folder), "FOLDER")))
     for pattern, general in (
-        (r"(?s)minify: bundle\.zip holds .*?(?=\nfailed )", "minify: bundle.zip holds FILES"),
         (r"torch \d+\.\d+\.\d+\S*", "torch VERSION"),
         (r"0x[0-9a-f]+", "ADDRESS"),
     ):

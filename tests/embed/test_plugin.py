@@ -98,10 +98,10 @@ def pytest_on(project: Project, *options: str, of: str = "") -> str:
     return done.stdout
 
 
-def table(said: str) -> list[list[str]]:
-    """Return the cells of the table's rows."""
-    lines = said.partition("failure  ")[2].splitlines()[1:]
-    return [re.split(r" {2,}", line) for line in lines[: next(i for i, line in enumerate(lines) if line[0] == "=")]]
+def summary(said: str) -> list[dict[str, str]]:
+    """Return the rows of each failure in the summary, by label."""
+    parts = re.split(r"=+ minify =+\n", said)[1].partition("\n=")[0].strip().split("\n\n")
+    return [{row[:9].strip(): row[10:] for row in re.sub(r"\n {10}", " ", part).splitlines()} for part in parts]
 
 
 @pytest.mark.usefixtures("soak")
@@ -109,19 +109,19 @@ def test_each_distinct_failure_has_one_repro_after_the_tests(project):
     said = pytest_on(project, "--minify", "--minify-options", "--verify 1", "-n2")
     assert "4 failed, 2 passed" in said
     place, wrong = "minify-out/test_models-py-test_fails_", "minify-out/test_models-py-test_is_wrong-1/repro.py"
-    rows = sorted(table(said), key=lambda row: row[1], reverse=True)
-    assert [row[1:3] for row in rows] == [["2", "1"], ["1", "1"]]
-    assert rows[0][-1].startswith(place) and rows[1][-1] == wrong and rows[1][0].startswith("wrong_cos")
+    twice, once = sorted(summary(said), key=lambda rows: "1 other test" not in rows["in"])
+    assert twice["repro"].startswith(place) and once["repro"] == wrong and once["failed"].startswith("wrong_cos")
+    assert twice["reduced"].endswith("-> 1 ops") and once["reduced"].endswith("-> 1 ops")
     assert len(said.split("- minify -")) == 4, "the failure of the test itself has nothing to do with a backend"
-    assert len(list((project.folder / "minify-out").iterdir())) == 2
+    assert len(list((project.folder / "minify-out").glob("test*"))) == 2
 
 
 @pytest.mark.usefixtures("soak")
 def test_a_difference_that_eager_shows_too_has_no_repro(project):
     project.write(DIFFERS, "test_eager.py")
     done = project.python("-m", "pytest", "-p", "no:cacheprovider", "--minify", "test_eager.py")
-    (row,) = table(done.stdout)
-    assert row[0].startswith("test_eager.py::test") and "minify-out/" in row[-1] and "repro.py" not in row[-1]
+    (rows,) = summary(done.stdout)
+    assert rows["in"].startswith("test_eager.py::test") and "minify-out/" in rows["no repro"] and "repro" not in rows
 
 
 def scale_on(project: Project, name: str) -> str:
@@ -132,10 +132,10 @@ def scale_on(project: Project, name: str) -> str:
 
 @pytest.mark.usefixtures("soak")
 def test_a_test_that_fails_by_its_own_assertion_has_a_repro_with_its_code(project):
-    ((*_, place),) = table(scale_on(project, "test_compiled"))
-    text = (project.folder / place).read_text()
+    (rows,) = summary(scale_on(project, "test_compiled"))
+    text = (project.folder / rows["repro"]).read_text()
     assert "is_compiling()" in text and "pytest" not in text and "test_scale" not in text
-    assert len(list((project.folder / "minify-out").iterdir())) == 1
+    assert len(list((project.folder / "minify-out").glob("test*"))) == 1
 
 
 @pytest.mark.usefixtures("soak")
@@ -155,8 +155,8 @@ def test_the_script_of_a_test_is_its_module(tmp_path, name, is_whole):
 @pytest.mark.soak
 def test_without_time_each_failure_is_named_all_the_same(project):
     said = pytest_on(project, "--minify", "--minify-budget", "0", of="fails")
-    ((_, tests, repro),) = table(said)
-    assert tests == "2" and "--minify-budget" in repro
+    (rows,) = summary(said)
+    assert "1 other test" in rows["in"] and "--minify-budget" in rows["no repro"]
     assert (project.folder / "minify-out" / "test_models-py-test_fails_in_the_backend-1" / "case").exists()
 
 

@@ -68,6 +68,7 @@ def test_a_message_is_split_into_names_places_and_signs():
         ("C++ compile error\n\nOutput:\n/tmp/k.cpp:3:9: error: no exp", "C++ compile error: no exp"),
         ("'cc -O2 -o k.so' failed\nk.c:1:2: fatal error: no a.h\nmore", "'cc ...' failed: no a.h"),
         ("k.c:1:2: error: no exp", "k.c:1:2: error: no exp"),
+        ("<a.B object at 0x7f26caacea40> of 0x55d0c8a1b2f0: error 0x80004005", "<a.B object> of: error 0x80004005"),
     ],
 )
 def test_the_headline_of_a_message(message, expected):

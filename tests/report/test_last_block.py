@@ -7,7 +7,6 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from outcomes import outcome, summed_up
 from rich.console import Console as RichConsole
 
@@ -41,15 +40,16 @@ def test_in_a_pipe_each_row_is_a_line():
     assert len(text.getvalue().splitlines()) == len(last_block(outcome()))
 
 
+def test_each_place_has_a_line():
+    given = outcome()
+    tanh = replace(given.minimal.graph.ops[0], name="again", place="model.py:15")
+    nodes = (*given.minimal.graph.nodes, tanh)
+    given = replace(given, minimal=replace(given.minimal, graph=replace(given.minimal.graph, nodes=nodes)))
+    assert rows(given)["where"].splitlines() == ["model.py:14", "model.py:15"]
+
+
 def test_what_was_not_reduced_is_at_a_line_of_the_script():
     assert "failing.py:7" in rows(replace(outcome(), **NO_REPRO, minimal=None, summary=None))["where"]
-
-
-@pytest.mark.parametrize("columns", [40, None])
-def test_the_lines_of_a_reason_stay_lines(columns):
-    given = replace(outcome(), **NO_REPRO, reason="the repro shows another failure\n- message  a\n+ message  b")
-    lines = [line.strip() for line, _ in lines_of(last_block(given), columns)]
-    assert "- message  a" in lines and "+ message  b" in lines
 
 
 def test_a_path_outside_of_the_current_folder_is_absolute(tmp_path):

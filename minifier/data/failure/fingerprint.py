@@ -209,9 +209,8 @@ def was_wrapped(links: Sequence[Link]) -> bool:
 
 def aborted_without_memory(sought: Fingerprint | None, output: str) -> bool:
     """Tell whether native code aborted for the lack of memory that is sought: its diagnostic names an allocation."""
-    if sought is None or sought.kind is not Kind.OUT_OF_MEMORY:
-        return False
-    return _NO_MEMORY.search(diagnostic(output)) is not None
+    is_sought = sought is not None and sought.kind is Kind.OUT_OF_MEMORY
+    return is_sought and _NO_MEMORY.search(diagnostic(output)) is not None
 
 
 def _is_out_of_memory(link: Link) -> bool:

@@ -58,7 +58,8 @@ def _of_link(frames: Sequence[Sequence[Any]]) -> list[Frame]:
     return [
         Frame(_unhashed(module), _unhashed(function))
         for module, function, file, _ in frames
-        if not _is_generated(file) and not module.startswith(_CALLERS)
+        if (not file.startswith("<") or file.startswith("<ipython-input"))  # a notebook's cell is no generated code
+        and not module.startswith(_CALLERS)
     ]
 
 
@@ -81,11 +82,6 @@ def _within_callers(frames: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
         elif is_owned(module):
             break
     return frames[begin:]
-
-
-def _is_generated(file: str) -> bool:
-    """Tell whether code has no file. A notebook's cell counts as a file."""
-    return file.startswith("<") and not file.startswith("<ipython-input")
 
 
 def outermost(own: Sequence[Frame]) -> Frame | None:

@@ -27,12 +27,13 @@ _FLAGS = re.compile(rf"(?: --?(?!inf\b|nan\b)[A-Za-z][^\s'\",]*{_FILE}){{2,}}")
 _SYMBOL = r"(?:zuf|uf|zf|ps|ks|[us])\d+"
 _BARE_SYMBOL = rf"\b(?![us](?:1|8|16|32|64)\b){_SYMBOL}\b"
 _SIZE = rf"(?:<number>|<shape>|\?|{_SYMBOL})"
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+\b| 0x[0-9a-fA-F]{9,}\b")  # each process has others
 _NO_CODE = r"(?<!\b[Ee]rror[ =#])(?<!\b[Cc]ode[ =#])(?<!\bstatus )"  # a number that does not identify the error
 _POSITION = r"(?::\d+(?::\d+)?|\(\d+\))"
 # What replaces what, by the name of the rule, in this order.
 _REPLACEMENTS = {
     "times": (re.compile(r"(?<=\d)T(?=\d\d:\d\d)"), " "),  # 2026-11-27T07:51:09: a T would make a word of the hour
-    "addresses": (re.compile(rf"{_NO_CODE}0x[0-9a-fA-F]+"), "<address>"),
+    "addresses": (re.compile(rf"{_NO_CODE}0x[0-9a-fA-F]+|\b0x[0-9a-fA-F]{{9,}}\b"), "<address>"),
     "places": (re.compile(rf"^\S+{_POSITION}: (?=(?:fatal )?error: )", re.MULTILINE), ""),
     "paths": (re.compile(r"(?<![\w.+@~/-])[\w.+@~-]*(?:/[\w.+@-]+){2,}"), "<path>"),
     "kernels": (
@@ -78,12 +79,6 @@ def _telling_lines(text: str) -> str:
     return "\n".join(lines[:1] + accusing[:1])
 
 
-def _without_command(text: str) -> str:
-    start = text.find(_COMMAND)
-    end = max(text.rfind(ended) for ended in _HAS_ENDED)
-    return text if not -1 < start < end else f"{text[:start]}{_COMMAND}<command>{text[end:]}"
-
-
 def _ends(text: str, characters: int) -> str:
     """Cut the middle out of a text that is longer than `2 * characters`."""
     return text if len(text) <= 2 * characters else f"{text[:characters]}\n{text[-characters:]}"
@@ -97,7 +92,8 @@ def normalise(message: str) -> str:
     """
     message = _ends(without_colours(message), _MAX_READ_CHARACTERS // 2)
     message = _ends(without_context(message), _MAX_END_CHARACTERS)
-    message = _without_command(message).strip()
+    start, end = message.find(_COMMAND), max(message.rfind(ended) for ended in _HAS_ENDED)
+    message = (f"{message[:start]}{_COMMAND}<command>{message[end:]}" if -1 < start < end else message).strip()
     is_long = message.count("\n") >= _MAX_WHOLE_LINES or len(message) > _MAX_CHARACTERS
     if is_long or _DIAGNOSTIC.search(message):
         message = _telling_lines(message)
@@ -145,12 +141,12 @@ def shortened(text: str, characters: int) -> str:
 def headline(message: str) -> str:
     """Return the first line of a message, cut after 300 characters; a line that ends with a colon has the next too.
 
-    Flags of a command line are left out, and a compiler's first error follows.
+    Flags of a command line and addresses of objects are left out, and a compiler's first error follows.
     """
     message = message[:_MAX_END_CHARACTERS]
     lines = list(filter(None, map(str.strip, message.splitlines())))
     end = next((number for number, line in enumerate(lines) if not line.endswith(":")), len(lines))
-    line = _FLAGS.sub(" ...", " ".join(lines[: min(end + 1, _MAX_HEADLINE_LINES)]))
+    line = _ADDRESS.sub("", _FLAGS.sub(" ...", " ".join(lines[: min(end + 1, _MAX_HEADLINE_LINES)])))
     diagnostic = _DIAGNOSTIC.search(message)
     if diagnostic is not None and diagnostic[1] not in line:
         line = f"{line.removesuffix(':')}: {diagnostic[1]}"
@@ -221,7 +217,9 @@ def without_context(text: str) -> str:
             kept.append(f"{frame['before'].rstrip()} {STACK}")
         elif frame is not None or content == "None":  # None stands for a stack that is not known
             frame_indent = indent if frame is not None else -1
-            if kept and _is_heading(kept[-1]):
+            heading = kept[-1] if kept else ""
+            is_short = len(heading) < _MAX_HEADING_CHARACTERS and not heading.endswith(STACK)
+            if is_short and _HEADS_A_STACK.match(heading):
                 kept.pop()
         elif content and not _CARETS.match(line) and not -1 < frame_indent < indent:
             frame_indent = -1
@@ -231,12 +229,6 @@ def without_context(text: str) -> str:
             if not (in_kernel or is_source or is_dumped.match(content)):
                 kept.append(line)
     return "\n".join(kept)
-
-
-def _is_heading(line: str) -> bool:
-    """Tell whether the line only announces a stack."""
-    is_short = len(line) < _MAX_HEADING_CHARACTERS
-    return is_short and not line.endswith(STACK) and _HEADS_A_STACK.match(line) is not None
 
 
 def _without_calls(text: str, opening: re.Pattern[str], placeholder: str) -> str:

@@ -21,7 +21,7 @@ from minifier.process.interrupts import before_stops
 from minifier.process.progress import Progress, Ui
 from minifier.repro.report.last_block import last_block, lines_of
 
-if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
+if TYPE_CHECKING:  # importing it takes long
     from minifier.repro.report.outcome import Outcome
 from rich.cells import cell_len, set_cell_size
 
@@ -31,7 +31,7 @@ _ROOM_BELOW = "\x1bD\x1b[A"  # one row down, which scrolls at the bottom, and up
 _ERASE_BELOW = "\x1b[0m\x1bE\x1b[J"  # from the next row on
 _WHOLE_SCREEN = "\x1b[r"
 
-SECONDS_BETWEEN_LINES = 10.0  # between lines of progress, where no status line can be drawn
+SECONDS_BETWEEN_LINES = 10.0  # ahead of a phase's first line of progress without a status line; then twice as many
 
 
 def _standard_error() -> RichConsole:
@@ -53,8 +53,8 @@ def print_error(text: str) -> None:
 class Console(Ui):
     """Writes to standard error, so that standard output stays the script's own.
 
-    A terminal gets a status line. A pipe, or a terminal that can have none, gets a line for each phase, and another
-    every `SECONDS_BETWEEN_LINES`.
+    A terminal gets a status line. A pipe, or a terminal that can have none, gets a line for each phase, another after
+    `SECONDS_BETWEEN_LINES`, and further ones after pauses that double.
     `verbose` adds a line for each probe. `machine` prints the result to standard output, as a line of JSON.
     """
 
@@ -72,6 +72,7 @@ class Console(Ui):
         self._row = BottomRow(self._to)
         self._progress: Progress | None = None
         self._began = self._wrote = clock()
+        self._pause = SECONDS_BETWEEN_LINES
         self._ending = contextlib.ExitStack()
 
     def __enter__(self) -> Console:
@@ -130,24 +131,25 @@ class Console(Ui):
         before, self._progress = self._progress, progress
         is_new = before is None or before.title != progress.title
         if before is None or is_new or progress.probes < before.probes:
-            self._began = self._clock()
+            self._began, self._pause = self._clock(), SECONDS_BETWEEN_LINES
         if is_new and not self._draw(progress):
             self.say(progress.title)
         if progress.probe:
             self.detail(f"probe {progress.probes}: {progress.probe}")
 
     def tick(self) -> None:
-        """Redraw the status line. Without one, write a line if the last is `SECONDS_BETWEEN_LINES` old."""
+        """Redraw the status line. Without one, write a line if the last is old enough, and wait twice as long then."""
         if self._progress is None or self._draw(self._progress):
             return
-        if self._clock() - self._wrote >= SECONDS_BETWEEN_LINES:
+        if self._clock() - self._wrote >= self._pause:
+            self._pause *= 2
             self.say(self._progress.describe(self._clock() - self._began))
 
     def _draw(self, progress: Progress) -> bool:
         """Draw the status line; return False if there is none, as the console is quiet or has no terminal for it."""
         if self._quiet or not self._on_terminal:
             return False
-        return self._row.draw(f"minify: {progress.describe()}", f"{self._clock() - self._began:.0f} s")
+        return self._row.draw(f"minify: {progress.describe()}", progress.clock(self._clock() - self._began))
 
     def final(self, outcome: Outcome) -> None:
         """Write the last lines of the run."""

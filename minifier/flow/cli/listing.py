@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -12,12 +13,15 @@ from pathlib import Path
 from minifier.data.case.run_folder import RESULTS
 from minifier.data.failure.normalise import printable
 from minifier.errors import ExitCode
+from minifier.flow.cli.console import print_line
 from minifier.flow.folders import runs_in
 from minifier.flow.known_backends import known_backends
 from minifier.reduction.passes.table import TABLE
+from minifier.repro.report.last_block import ResultRow, lines_of
 from minifier.repro.source import passes as of_scripts
 
-_WIDEST_COLUMNS = 10_000
+_GAP = 3  # columns between those of a table
+_MAX_COLUMNS = 10_000  # of a table without a terminal, which takes what it needs
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -28,33 +32,37 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*(printable(cell, kept="") for cell in row))
-    width = None if sys.stdout.isatty() else _WIDEST_COLUMNS  # nothing is cut
+    width = None if sys.stdout.isatty() else _MAX_COLUMNS
     Console(width=width, highlight=False, markup=False).print(table)
 
 
-def list_passes() -> int:
+def list_passes() -> None:
     """Print the tables of passes."""
     print_table(("pass over a graph", "takes away"), TABLE)
     print_table(("pass over a script", "takes away"), of_scripts.TABLE)
-    return 0
 
 
-def list_backends() -> int:
+def list_backends() -> None:
     """Print every backend that torch.compile finds: name, tags, origin."""
     print_table(("backend", "tags", "from"), known_backends())
     print("Backends that register when their module is imported are not listed before that.")
-    return 0
 
 
-def list_command(folders: Sequence[Path]) -> int:
-    """Print the runs, the oldest first."""
+def list_command(folders: Sequence[Path]) -> None:
+    """Print the runs, the oldest first: as a table, or where the terminal is too narrow, each in lines of its own."""
     runs = runs_in(folders)
     if not runs:
         print(f"no runs in {', '.join(map(str, folders or [RESULTS]))}")
-        return 0
+        return
     rows = [(str(run.path), _when(run.path), run.state, run.size, run.failure) for run in runs]
-    print_table(("folder", "when", "state", "size", "failure"), rows)
-    return 0
+    columns = shutil.get_terminal_size().columns
+    if not sys.stdout.isatty() or sum(max(map(len, cells)) + _GAP for cells in zip(*rows, strict=True)) <= columns:
+        print_table(("folder", "when", "state", "size", "failure"), rows)
+        return
+    for folder, *facts in rows:
+        print_line(folder)
+        for line, _ in lines_of([ResultRow("", ", ".join(filter(None, facts)))], columns):
+            print_line(line)
 
 
 def _when(path: Path) -> str:
@@ -65,7 +73,7 @@ def print_findings(as_json: bool) -> int:
     """Print the findings; return the exit code: 2 if nothing works here."""
     from minifier.flow.doctor import examine  # imports torch
 
-    findings = examine(Path.cwd())
+    findings = examine()
     status = int(ExitCode.USAGE if findings.problem else ExitCode.REDUCED)
     if as_json:
         print(json.dumps({"version": 1, **asdict(findings)}))
@@ -75,7 +83,7 @@ def print_findings(as_json: bool) -> int:
         "Python": findings.python,
         "backends": f"{len(findings.backends)} found; `minify backends` lists them",
         **findings.extras,
-        **findings.limits,
+        "processes": findings.processes,
     }
     width = max(map(len, facts)) + 2
     for name, fact in facts.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,17 +15,15 @@ from minifier.flow.cli.console import print_error, print_line
 from minifier.flow.prepare import import_torch
 from minifier.repro.report.last_block import last_block, lines_of
 
-if TYPE_CHECKING:  # importing it would import torch for a folder that does not exist
+if TYPE_CHECKING:  # importing it takes long
     from minifier.repro.report.outcome import Outcome
-    from minifier.repro.report.redact import Removal
     from minifier.repro.report.write_reports import Consent
 
 
 def finished_run(folder: Path) -> tuple[Outcome, Consent]:
-    """Return the finished run of an output folder. Imports torch."""
+    """Return the finished run of an output folder. Does not import torch."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder: give the output folder of a run.")
-    import_torch()
     from minifier.repro.report.write_reports import read_finished
 
     return read_finished(folder)
@@ -49,14 +46,17 @@ def report_command(
     With `github`, also write the body of an issue, and print the command that files the issue.
     """
     outcome, consent = finished_run(folder)
+    import_torch()
     from minifier.repro.report.markdown import ISSUE
-    from minifier.repro.report.write_reports import BUNDLE, write_reports
+    from minifier.repro.report.write_reports import BUNDLE, said_size, write_reports
 
     if include_data is not None:
         consent = replace(consent, data=include_data)
     if bundle_private is not None:
         consent = replace(consent, constants=bundle_private)
-    written = write_reports(folder, outcome, consent, _say, github)
+    written = write_reports(folder, outcome, consent, github)
+    if written.entries:
+        _say(f"{BUNDLE} holds {', '.join(f'{name} ({said_size(size)})' for name, size in written.entries)}")
     for name, size in written.left_out:
         _say(f"{name} ({size} bytes) is too large for {BUNDLE}")
     if include_data and (outcome.repro is None or not outcome.repro.beside):
@@ -70,7 +70,10 @@ def report_command(
     if written.bundle is None:
         _say(f"there is no {BUNDLE}: `minify report {typed_path(folder)} --bundle-private` writes it all the same")
     if show_private:
-        _show(written.removals)
+        for removal in written.removals:
+            print_line(f"{removal.file}: {removal.kind}, {removal.head}...")
+        if not written.removals:
+            print("nothing was taken out")
     for path in (folder / "report.md", folder / "report.html", written.bundle):
         if path is not None:
             print(path)
@@ -80,14 +83,6 @@ def report_command(
             _say("the repository of the issue is not known: add --repo OWNER/NAME, or gh takes that of this folder")
         print(written.issue.command(folder / ISSUE))
     return int(ExitCode.REDUCED)
-
-
-def _show(removals: Sequence[Removal]) -> None:
-    """Print a line for each secret that was taken out."""
-    for removal in removals:
-        print_line(f"{removal.file}: {removal.kind}, {removal.head}...")
-    if not removals:
-        print("nothing was taken out")
 
 
 def _say(text: str) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import shlex
 import shutil
 import sys
 import tempfile
-import textwrap
 import time
 import traceback
 from collections.abc import Generator
@@ -19,11 +17,13 @@ from typing import Any
 
 import pytest
 
-from minifier.data.case.run_folder import RunFolder, shown_path
+from minifier.data.case.run_folder import shown_path
 from minifier.data.failure.normalise import printable
 from minifier.data.failure.observed import chain
 from minifier.flow.embed.reducing import LOG, place_for_test, run_again, start_reducing, wait_for_repro
+from minifier.flow.folders import earlier_run
 from minifier.process.progress import counted
+from minifier.repro.report.last_block import ResultRow, lines_of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -152,7 +152,6 @@ WRONG = "minify wrong result"  # the test, which is run again and compared with 
 LOST = "minify lost"  # why nothing could be kept
 
 _INTERRUPTED = "interrupted"
-_MAX_FAILURE_CHARACTERS = 60  # so that a line of the table has room for a path
 
 
 @dataclass
@@ -167,15 +166,18 @@ class _Distinct:
     repro: Path | None = None
     said: str = ""
 
-    def row(self) -> tuple[str, str, str, str]:
-        """Return the cells of the table."""
-        result = _result(self.folder)
-        failure, backend = result.get("failure"), result.get("backend") or {}
-        kind = failure["type"].rpartition(".")[2] if failure else ""
-        what = f"{backend.get('name')}: {kind}: {failure['message']}" if failure else self.tests[0]
-        ops = f"{result['ops_after']}" if result.get("ops_after") is not None else ""
-        place = shown_path(self.repro) if self.repro is not None else f"none: {self.said}".partition("\n")[0]
-        return printable(" ".join(what.split())), str(len(self.tests)), ops, place
+    def rows(self) -> list[ResultRow]:
+        """Return what failed, in which tests, how small it became, and the path of the repro."""
+        run = earlier_run(self.folder) if self.folder is not None else None
+        more = f" and {counted(len(self.tests) - 1, 'other test')}" if len(self.tests) > 1 else ""
+        rows = [
+            ResultRow("failed", printable(run.failure) if run is not None else ""),
+            ResultRow("in", f"{self.tests[0]}{more}"),
+            ResultRow("reduced", run.size if run is not None else ""),
+            ResultRow("no repro", printable(self.said.partition("\n")[0])),
+            ResultRow("repro", shown_path(self.repro) if self.repro is not None else "", verbatim=True),
+        ]
+        return [row for row in rows if row.text]
 
 
 class AfterTests:
@@ -232,7 +234,7 @@ class AfterTests:
             name = distinct.tests[0]
             out = place_for_test(name, self._config.rootpath)
             repro = run_again(out, options, self._command(name))
-            result = _result(out)
+            result = earlier_run(out).result
             if (result.get("status"), result.get("level")) == ("no-repro", "source"):  # it fails, and no graph does
                 out, repro = self._reduce_test(name, out, options)
             distinct.folder = out
@@ -268,13 +270,13 @@ class AfterTests:
                 report.sections.append(("minify", _section(places[report.nodeid], report.nodeid)))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print a table of the failures."""
+        """Print rows for each of the failures."""
         if self._failures:
             terminalreporter.section("minify")
-            rows = [("failure", "tests", "ops", "repro"), *(distinct.row() for distinct in self._failures.values())]
-            for what, tests, ops, place in rows:
-                shown = textwrap.shorten(what, _MAX_FAILURE_CHARACTERS, placeholder="...")
-                terminalreporter.line(f"{shown:{_MAX_FAILURE_CHARACTERS}}  {tests:5}  {ops:3}  {place}")
+        for distinct in self._failures.values():
+            for line, _ in lines_of(distinct.rows(), terminalreporter._tw.fullwidth):
+                terminalreporter.line(line)
+            terminalreporter.line("")
 
     def _say(self, line: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
@@ -282,11 +284,6 @@ class AfterTests:
             if reporter._tw.width_of_current_line:  # of the progress in dots
                 reporter.line("")
             reporter.line(printable(line))
-
-
-def _result(folder: Path | None) -> dict[str, Any]:
-    result = RunFolder(folder).result if folder is not None else None
-    return json.loads(result.read_text(encoding="utf-8")) if result is not None and result.exists() else {}
 
 
 def _section(distinct: _Distinct, test: str) -> str:

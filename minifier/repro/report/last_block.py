@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from minifier.data.case import Case
 from minifier.data.case.graph import Node
 from minifier.data.case.literals import WITHOUT
 from minifier.data.case.run_folder import shown_path, typed_path
-from minifier.data.failure.frames import is_owned
+from minifier.data.failure.frames import Frame, installed_path, is_owned
 from minifier.data.failure.kinds import Aspect, Kind, Stage
 from minifier.data.failure.normalise import headline, shortened
 from minifier.errors import said_of_trace
 from minifier.process.progress import counted
 
-if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
+if TYPE_CHECKING:  # importing it takes long
     from minifier.repro.report.outcome import Outcome
 
 _INDENT = 10  # columns of the labels
 _MAX_OTHERS = 3  # other failures that are named
 _MAX_PLACES = 3
 _MAX_MESSAGE_CHARACTERS = 160
+_STACK_FRAME = re.compile(r'^  File "([^"\n]+)", line \d+, in (.+)$', re.MULTILINE)
 Mark = Callable[[str], str]  # encloses names and source in backticks, for a report
 
 
@@ -110,10 +114,24 @@ def _how_wrong(outcome: Outcome) -> str:
 
 
 def _raised(outcome: Outcome) -> Iterator[ResultRow]:
-    """Yield the function of the backend that raises the exception."""
-    fingerprint = (outcome.minimal or outcome.case).failure.fingerprint
-    if fingerprint.kind is Kind.EXCEPTION and fingerprint.raising is not None and is_owned(fingerprint.raising.module):
-        yield ResultRow("raised by", f"{fingerprint.raising.module}.{fingerprint.raising.function}")
+    """Yield the function of the backend that raises the exception, or in which the process died or hung."""
+    case = outcome.minimal or outcome.case
+    frame, kind = case.failure.fingerprint.raising, case.failure.fingerprint.kind
+    if kind in (Kind.SIGNAL, Kind.TIMEOUT):
+        frame = _innermost(case.failure.traceback or outcome.failure.traceback, outcome.case)
+    if frame is not None and is_owned(frame.module) and kind in (Kind.EXCEPTION, Kind.SIGNAL, Kind.TIMEOUT):
+        yield ResultRow("raised by", f"{frame.module}.{frame.function}")
+
+
+def _innermost(stack: str, case: Case) -> Frame | None:
+    """Return the innermost frame of the saved stack that is the backend's, of an installed module or the script's."""
+    for file, function in reversed(_STACK_FRAME.findall(stack)):
+        folders = (folder for folder in (*case.import_path, os.getcwd()) if file.startswith(os.path.join(folder, "")))
+        path = installed_path(file) or next((os.path.relpath(file, folder) for folder in folders), "")
+        frame = Frame(path.removesuffix(".py").removesuffix("/__init__").replace("/", "."), function)
+        if is_owned(frame.module) and path != case.script.file:
+            return frame
+    return None
 
 
 def _where(outcome: Outcome) -> Iterator[ResultRow]:
@@ -124,8 +142,8 @@ def _where(outcome: Outcome) -> Iterator[ResultRow]:
     found = [f"{node.place or f'{call},'}{in_module(node)}" for node in ops if node.place or (call and node.modules)]
     places = list(dict.fromkeys(found or filter(None, [call])))
     if places:
-        more = f" and {counted(len(places) - _MAX_PLACES, 'place')} more" if len(places) > _MAX_PLACES else ""
-        yield ResultRow("where", ", ".join(places[:_MAX_PLACES]) + more)
+        more = [f"{counted(len(places) - _MAX_PLACES, 'place')} more"] if len(places) > _MAX_PLACES else []
+        yield ResultRow("where", "\n".join([*places[:_MAX_PLACES], *more]))
 
 
 def _cause(outcome: Outcome) -> Iterator[ResultRow]:

@@ -144,18 +144,13 @@ def _forms_by_beginning(values: Mapping[str, str]) -> dict[str, list[_Form]]:
     """Return all forms in which the values may occur, by their first characters."""
     forms: dict[str, list[_Form]] = {}
     for value, kind in values.items():
-        whole = _is_path(value)
+        folder = os.path.dirname(value)
+        whole = len(folder) > 1 and os.path.isdir(folder)  # a path, whose first characters are those of every path
         for text in dict.fromkeys(encode(written) for written in _normalised(value) for encode in _ENCODERS):
             if len(text) >= MIN_SECRET_CHARACTERS:
                 form = _Form(text[:_MAX_FORM_CHARACTERS], text if whole else _head(text), kind)
                 forms.setdefault(text[:MIN_SECRET_CHARACTERS], []).append(form)
     return forms
-
-
-def _is_path(value: str) -> bool:
-    """Whether the value names a file: its first characters are those of every path."""
-    folder = os.path.dirname(value)
-    return len(folder) > 1 and os.path.isdir(folder)
 
 
 def _normalised(value: str) -> list[str]:

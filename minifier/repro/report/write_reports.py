@@ -76,7 +76,6 @@ from minifier.repro.report.redact import Redactor, Removal, SecretConstant, secr
 from minifier.repro.report.sections import report_of
 
 MAX_DEPTH = 1000  # levels of nested expressions of a repro; a sum of terms has one for each
-_UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 _VERSION = 3
 # Fields of a run that are in files of their own, or in none. The others are in finished.json by their types.
@@ -115,17 +114,8 @@ class Written:
     issue: Issue | None = None
 
 
-def write_reports(
-    out: Path,
-    outcome: Outcome,
-    consent: Consent = Consent(),
-    announce: Callable[[str], None] = lambda _: None,
-    with_issue: bool = False,
-) -> Written:
-    """Write result.json, report.md, report.html and bundle.zip into the output folder, and the data to rewrite them.
-
-    `announce` gets a sentence with the bundle's entries before anything is written.
-    """
+def write_reports(out: Path, outcome: Outcome, consent: Consent = Consent(), with_issue: bool = False) -> Written:
+    """Write result.json, report.md, report.html and bundle.zip into the output folder, and the data to rewrite them."""
     if outcome.repro is not None and outcome.case.level is not Level.SOURCE:  # its reason names the graph's scripts
         shutil.rmtree(out / ATTEMPTS, ignore_errors=True)
     if outcome.minimal is None:
@@ -162,8 +152,6 @@ def write_reports(
     )
     is_bundled = consent.constants or not constants
     entries = tuple((entry.name, entry.size) for entry in plan.entries) if is_bundled else ()
-    if entries:
-        announce(f"{BUNDLE} holds {', '.join(f'{name} ({said_size(size)})' for name, size in entries)}")
     _keep(out, outcome, consent, tuple(redactor.taken))
     for name, text in texts.items():
         write_atomically(out / name, text)
@@ -307,10 +295,7 @@ def _repro(out: Path, data: dict[str, Any] | None) -> Repro | None:
 
 def said_size(size: int) -> str:
     """Return a size in bytes with a unit."""
-    number, unit = float(size), 0
-    while number >= 1024 and unit < len(_UNITS) - 1:
-        number, unit = number / 1024, unit + 1
-    return f"{number:.0f} {_UNITS[unit]}" if unit == 0 else f"{number:.1f} {_UNITS[unit]}"
+    return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"
 
 
 def bundle_section(plan: Plan, constants: Sequence[SecretConstant], is_allowed: bool) -> Iterable[Section]:

@@ -800,9 +800,8 @@ def _shrink(places: Sequence[int], is_single: bool, take: Callable[[str], bool],
     value = _numbers(script())[places[0]].value
     if not value.isdigit():
         known = ast.literal_eval(value)
-        simpler = [number for number in ("1.0", "0.5", f"{float(known):.1g}") if len(number) <= len(value)]
-        for number in simpler:
-            if known not in (0, 1, float(number)) and put(number):
+        for number in ("1.0", "0.5", f"{float(known):.1g}"):
+            if len(number) <= len(value) and known not in (0, 1, float(number)) and put(number):
                 return
         return
     for smallest in _FIRST_TRIED:
