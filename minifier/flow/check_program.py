@@ -25,7 +25,6 @@ def check_program(program: Program, level: str) -> None:
     if program.modules and not program.backend:
         raise UsageError("--import is for a module that --backend needs: name the backend too.")
     _check_modules(program)
-    _check_backend(program)
     if is_exported(program.target):
         check_exported(program)
         return
@@ -50,30 +49,24 @@ def _check_modules(program: Program) -> None:
             raise UsageError(f"no module named {top} can be found from here, nor beside {program.target}.")
 
 
-def _check_backend(program: Program) -> None:
-    """Raise UsageError for a backend whose name is nearly a known one, or is nowhere in its module. Imports nothing.
+def misspelt_backend(program: Program) -> str:
+    """Return a sentence about a backend's name that is close to another one and seen nowhere; else "". Imports nothing.
 
-    A name that is close to a known one may still be registered by what the script imports: --import says so.
+    The run goes on: what the script imports may register the name.
     """
     module, _, name = program.backend.rpartition(":")
+    path = Path(file_of(module, "__init__")) if module else Path()
+    source = path.read_text(encoding="utf-8", errors="replace") if path.suffix == ".py" else ""
+    if not name or re.search(rf"\b{re.escape(name)}\b", f"{source}\n{program.source()}"):
+        return ""
     if module:
-        path = Path(file_of(module, "__init__"))
-        files = path.parent.rglob("*.py") if path.name == "__init__.py" else [path] if path.suffix == ".py" else []
-        text = "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
-        if not text or re.search(rf"\b{re.escape(name)}\b|import \*|__getattr__|globals\(", text):
-            return
         from minifier.capturing.slicing import names_bound  # takes long
 
-        own = path.read_text(encoding="utf-8", errors="replace")
-        bound = sorted(names_bound(own) - {*re.findall(r"^import (\w+)", own, re.MULTILINE)})
-        near = get_close_matches(name, bound, 3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"It has {', '.join(bound) or 'no names'}."
-        raise UsageError(f"--backend {program.backend}: {module} neither holds nor registers {name}. {hint}")
-    known = [*known_names(), *([AOT_INDUCTOR] if is_exported(program.target) else [])]
-    near = get_close_matches(name, known, 3, 0.8)
-    if near and name not in known and not program.modules and name not in program.source():
-        hint = f"If a module registers {name}, name that too: --import MODULE."
-        raise UsageError(f"--backend {name}: did you mean {' or '.join(near)}? {hint}")
+        known = sorted(names_bound(source))
+    else:
+        known = [*known_names(), *([AOT_INDUCTOR] if is_exported(program.target) else [])]
+    near = get_close_matches(name, known, 3, 0.8) if name not in known else []
+    return f"--backend {program.backend} was not found yet: did you mean {' or '.join(near)}?" if near else ""
 
 
 def _check_script(program: Program) -> None:

@@ -6,9 +6,11 @@ import torch
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from minifier.capturing.script import Program
 from minifier.data.failure import Aspect, Tolerance
 from minifier.data.settings import Settings
 from minifier.errors import UsageError
+from minifier.flow.check_program import misspelt_backend
 from minifier.flow.cli.commands import cli
 from minifier.flow.cli.options import Options, reduction_options
 from minifier.flow.known_backends import OF_TORCH
@@ -77,3 +79,13 @@ def test_what_is_typed_is_completed(typed, offered):
     found = ShellComplete(cli, {}, "minify", "_MINIFY_COMPLETE").get_completions(before, last)
     assert [each.value for each in found] == offered
     assert set(OF_TORCH) <= set(torch.compiler.list_backends(exclude_tags=()))
+
+
+@pytest.mark.parametrize(
+    ("backend", "near"), [("inductr", "inductor"), ("acme:compilr", "compiler"), ("acme:compiler", ""), ("other", "")]
+)
+def test_a_misspelt_backend_is_told_before_the_script_runs(tmp_path, monkeypatch, backend, near):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "acme.py").write_text("def compiler(gm, inputs):\n    return gm\n")
+    said = misspelt_backend(Program("failing.py", backend=backend))
+    assert bool(said) == bool(near) and near in said

@@ -16,7 +16,7 @@ from minifier.data.case.run_folder import RunFolder, next_place, typed_path
 from minifier.data.case.store import CASE, copy_atomically, load, write_atomically
 from minifier.data.settings import Settings
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, NotTrusted, UsageError
-from minifier.flow.check_program import check_program
+from minifier.flow.check_program import check_program, misspelt_backend
 from minifier.flow.cli.console import Console, print_error, print_line
 from minifier.flow.cli.options import Options
 from minifier.flow.cli.reporting import finished_run
@@ -61,6 +61,8 @@ def run_command(
         raise UsageError("--graph and --all contradict each other: give one of them.")
     check_program(asked.program, options.settings.level)
     with Console(options.quiet, options.verbose, options.json) as console:
+        if doubt := misspelt_backend(asked.program):
+            console.say(doubt)
         if misplaced:
             names, stand = ", ".join(misplaced), "it stands" if len(misplaced) == 1 else "they stand"
             console.say(f"{names}: given to {asked.program.said}, as {stand} after it; minify's options go before it")
