@@ -7,12 +7,14 @@ import os
 import platform
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
 from minifier.data.torch_names import NEWEST_TORCH, OLDEST_TORCH, shown, why_untested
 from minifier.errors import UsageError
 from minifier.flow.prepare import import_torch
+from minifier.process.machine import available, cores
 from minifier.torch_side.interfaces import Interface, InterfaceState
 from minifier.torch_side.torch_private.declared import INTERFACES
 
@@ -38,13 +40,13 @@ class Findings:
     python: str
     backends: list[str]
     extras: dict[str, str]
-    processes: str
+    limits: dict[str, str]
     interfaces: list[InterfaceRow]
     problem: str = ""
 
 
 def examine() -> Findings:
-    """Look at this machine and this torch. Imports what the tool would import."""
+    """Look at this machine, this torch, and the disk of the current folder. Imports what the tool would import."""
     problem, backends = "", []
     try:
         import_torch()
@@ -60,7 +62,7 @@ def examine() -> Findings:
         python=f"{platform.python_version()}, {platform.platform()}",
         backends=backends,
         extras=_extras(),
-        processes=_processes(),
+        limits=_limits(),
         interfaces=list(map(_row, INTERFACES)),
         problem=problem,
     )
@@ -74,6 +76,15 @@ def _extras() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             found[name] = f"missing: {use}"
     return found | {name: shutil.which(name) or f"missing: {use}" for name, use in _PROGRAMS.items()}
+
+
+def _limits() -> dict[str, str]:
+    return {
+        "processes": _processes(),
+        "cores": str(cores()),
+        "memory": f"{available() / 2**30:.1f} GiB available",
+        "disk": f"{shutil.disk_usage(Path.cwd()).free / 2**30:.1f} GiB free here",
+    }
 
 
 def _processes() -> str:

@@ -83,7 +83,7 @@ def print_findings(as_json: bool) -> int:
         "Python": findings.python,
         "backends": f"{len(findings.backends)} found; `minify backends` lists them",
         **findings.extras,
-        "processes": findings.processes,
+        **findings.limits,
     }
     width = max(map(len, facts)) + 2
     for name, fact in facts.items():
