@@ -39,7 +39,9 @@ def _told(error: BaseException) -> int:
     print_error(f"minify: {failure}")
     if isinstance(failure, MachineFailed):
         print_error(f"minify: {failure.advice}")
-    return int(failure.exit_code) if failure.exit_code is not ExitCode.INTERNAL else _internal(str(failure))
+    elif failure.exit_code is ExitCode.INTERNAL:
+        return _internal(str(failure))
+    return int(failure.exit_code)
 
 
 def _internal(trace: str) -> int:
