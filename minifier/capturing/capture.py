@@ -189,7 +189,7 @@ def _set_modes(terms: Terms) -> None:
 class GraphProgress:
     """Shows `progress` of a script's run, with the last graph that a backend got. `tick` reads what was logged.
 
-    Of a call that lasts long it also shows the time that counts for a hang to `watch`, of how much.
+    For a long backend call it also shows the seconds that count for the hang limit of `watch`, and that limit.
     """
 
     def __init__(self, folder: Path, progress: Progress, ui: Ui, watch: Watch) -> None:

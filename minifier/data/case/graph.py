@@ -241,7 +241,8 @@ def without_lines(graph: Graph) -> Graph:
 def with_leaves(graph: Graph, change: Callable[[Any], Any]) -> Graph:
     """Return the graph with each leaf of its ops' arguments changed, in nested graphs too.
 
-    Higher-order ops stay: torch itself builds their other arguments."""
+    Higher-order ops stay: torch itself builds their other arguments. A launch of a Triton kernel takes no graph, and is
+    changed, though torch counts it as a higher-order op."""
     nodes = tuple(
         replace(node, args=map_leaves(node.args, change), kwargs=map_leaves(node.kwargs, change))
         if node.is_op and (not node.target.startswith(HIGHER_ORDER) or node.target == LAUNCH)

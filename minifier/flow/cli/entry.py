@@ -24,7 +24,7 @@ _TORCH_MINIFIER_VARIABLES = ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL
 
 
 def _told(error: BaseException) -> int:
-    """Print what ended a command early, and what to do; return the exit code."""
+    """Print the error that ended a command, and what to do about it; return the exit code."""
     if isinstance(error, SystemExit):  # a signal asked us to end; temporary files are already removed
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, KeyboardInterrupt | click.exceptions.Abort):

@@ -200,13 +200,11 @@ def _observed(wrapper: MetadataWrapper, sight: Sight, seen: str, names: set[str]
         name = _target(line, call)
         if not name:
             name = _new(RESULT, names)
-            result = cst.parse_statement(f"{name} = {module.code_for_node(call)}")
             rest = changed(line, {call: [cst.Name(name)]})
-            return (
-                None
-                if rest is None
-                else _changed(module, line, result, cst.parse_statement(_append(sight, seen, name)), rest)
-            )
+            if rest is None:
+                return None
+            result = cst.parse_statement(f"{name} = {module.code_for_node(call)}")
+            return _changed(module, line, result, cst.parse_statement(_append(sight, seen, name)), rest)
     append = cst.parse_statement(_append(sight, seen, name))
     if sight.is_later and (loop := lines.loop(line)) is not None:
         return _changed(module, loop, _at_end(loop, append))

@@ -91,8 +91,7 @@ def unwrapped(script: Script) -> Iterator[Edit]:
             is_branch = isinstance(script.parent[node], cst.If)  # an `elif` is no statement
             bodies: list[Sequence[cst.BaseStatement]] = [] if is_branch else [node.body.body]
             if isinstance(node, cst.For):
-                target = cst.AssignTarget(node.target)
-                bodies += ([_Line([cst.Assign([target], item)]), *node.body.body] for item in _items(node.iter))
+                bodies += ([_assignment(node.target, item), *node.body.body] for item in _items(node.iter))
             if isinstance(node, cst.With):
                 bodies += ([*entered, *node.body.body] for entered in _entered(script, node))
             if isinstance(node, cst.If) and isinstance(node.orelse, cst.Else) and not is_branch:
@@ -112,7 +111,7 @@ def _entered(script: Script, node: cst.With) -> Iterator[list[cst.BaseStatement]
         bound = node.items[0].asname
         name = bound.name if bound is not None and isinstance(bound.name, cst.Name) else cst.Name("entered")
         enter = cst.Expr(cst.Call(cst.Attribute(name, cst.Name("__enter__"))))
-        yield [_Line([cst.Assign([cst.AssignTarget(name.with_changes())], made)]), _Line([enter])]
+        yield [_assignment(name.with_changes(), made), _Line([enter])]
 
 
 def _items(iterated: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -346,7 +345,7 @@ def _without_generator(script: Script, node: cst.For | cst.With) -> Iterator[Edi
         target: Any = getattr(node.items[0].asname, "name", None) if isinstance(node, cst.With) else node.target
         value: Any = cst.ensure_type(yields[0]["yield"], cst.Yield).value
         is_read = target is not None and value is not None and not value.deep_equals(target)
-        bound = [_Line([cst.Assign([cst.AssignTarget(target)], value)])] if is_read else []
+        bound = [_assignment(target, value)] if is_read else []
         body: Any = changed(function.body, {yields[0]["line"]: [*bound, *node.body.body]})  # type: ignore[dict-item]
         moved = ((function.name.value, _around(script, node)),)
         yield Edit({node: [*_assigned(values), *body.body], function: []}, moved)
@@ -355,7 +354,11 @@ def _without_generator(script: Script, node: cst.For | cst.With) -> Iterator[Edi
 def _assigned(values: Mapping[str, cst.BaseExpression]) -> list[_Line]:
     """Return lines that assign the values to the names, but for a name that is its value."""
     others = ((name, value) for name, value in values.items() if not m.matches(value, m.Name(name)))
-    return [_Line([cst.Assign([cst.AssignTarget(cst.Name(name))], value)]) for name, value in others]
+    return [_assignment(cst.Name(name), value) for name, value in others]
+
+
+def _assignment(target: cst.BaseAssignTargetExpression, value: cst.BaseExpression) -> _Line:
+    return _Line([cst.Assign([cst.AssignTarget(target)], value)])
 
 
 def _wrapped(function: cst.FunctionDef) -> cst.BaseExpression | None:
