@@ -17,14 +17,14 @@ def parameter(program):
     return pytest.param(program, id=program.name, marks=[pytest.mark.soak] if program.layer == "soak" else [])
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("program", [parameter(program) for program in BY_LAYER])
 def test_program(program, project):
     if lacking := program.lacks():
         pytest.skip(f"needs {lacking}")
     script = program.put_into(project.folder)
-    given = ("--out", project.out, "--verify", "1", *program.options, script.name, *program.arguments)
-    done = project.minify("run", *given, timeout=280)
+    options = ("--out", project.out, "--verify", "1", "--budget", "800")  # however busy the machine is
+    done = project.minify("run", *options, *program.options, script.name, *program.arguments, timeout=840)
     assert program.missed(done.code, done.stderr, done.out) == [], done.stderr
     assert (done.code == 1) is not done.out.exists(), "results are written if, and only if, there is a failure"
     assert left_behind(project) == [], "processes of the program, or of its backend, were left"
