@@ -65,16 +65,15 @@ def fall_silent() -> None:
 def imports_told() -> Iterator[None]:
     """Report the modules of torch imported in the block, so that the parent can import them for later children.
 
-    What inductor has written for a graph is a module too, but one without a spec.
+    What inductor has written for a graph is a module too, but one without a spec. Only the end of the table of modules
+    is read: each entry that is touched has its page copied in a fork.
     """
-    before = set(sys.modules)
+    last = next(reversed(sys.modules))
     try:
         yield
     finally:
-        new = [
-            (name, module) for name, module in sys.modules.items() if name.startswith("torch.") and name not in before
-        ]
-        tell(loaded=[name for name, module in new if getattr(module, "__spec__", None) is not None])
+        new = [name for name in itertools.takewhile(last.__ne__, reversed(sys.modules)) if name.startswith("torch.")]
+        tell(loaded=[name for name in reversed(new) if getattr(sys.modules[name], "__spec__", None) is not None])
 
 
 @calls_user_code
