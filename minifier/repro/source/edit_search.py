@@ -197,51 +197,34 @@ class EditSearch:
         return chosen
 
     def _make(self, edits: Sequence[Edit], keys: Sequence[Key], is_doubtful: bool) -> None:
+        """Make as many of the edits as keep the failure. Raises Stopped."""
         before, script = self.lab.moved, self.script
 
         def text_of(made: Iterable[int]) -> str | None:
             return script.after(edits[number] for number in sorted(made))
 
         self.lab.moved = (*before, *(names for edit in edits for names in edit.moved))
-        left, ended = self.gallop(len(edits), text_of, 1 if is_doubtful else max(1, len(edits) // 2))
+        galloping = _Galloping(self.lab, text_of, len(edits), self._seen, self._missing)
+        first = 1 if is_doubtful else max(1, len(edits) // 2)
+        left, ending = search.gallop(len(edits), galloping, first=first, budget=self.budget.after(self.lab.total))
         made = [number for number in range(len(edits)) if number not in left]
         self.lab.moved = (*before, *(names for number in made for names in edits[number].moved))
-        for number, verdict in left.items():
-            self.refuse(keys[number], verdict)
+        for number in left:
+            self._refused[keys[number]] = galloping.verdict(number) if ending is None else Verdict.UNRESOLVED
+            self._open.discard(keys[number])
         if made and (text := text_of(made)) is not None:
             self.apply(text)
-        if ended:
+        if ending is not None:
             raise Stopped
-
-    def gallop(
-        self, size: int, text_of: Callable[[frozenset[int]], str | None], first: int
-    ) -> tuple[dict[int, Verdict], bool]:
-        """Make as many of the numbered edits as keep the failure, `first` at once to begin with.
-
-        Return the verdicts on the others, and whether the search was stopped before it had tried them all.
-        """
-        galloping = _Galloping(self.lab, text_of, size, self._seen, self._missing)
-        left, ending = search.gallop(size, galloping, first=first, budget=self.budget.after(self.lab.total))
-        is_known = ending is None
-        return {number: galloping.verdict(number) if is_known else Verdict.UNRESOLVED for number in left}, not is_known
-
-    def refuse(self, key: Key, verdict: Verdict) -> None:
-        """Remember how an edit ended."""
-        self._refused[key] = verdict
-        self._open.discard(key)
 
     def takes(self, text: str) -> bool:
         """Take a text that keeps the failure for the source. Raises Stopped."""
-        self.check_budget()
+        if self.budget.ending(self.lab.total) is not None:
+            raise Stopped
         if text in self._seen or not readable_and_held(self.lab, [text])[0]:
             return False
         self.apply(text)
         return True
-
-    def check_budget(self) -> None:
-        """Raise Stopped if the budget is used up."""
-        if self.budget.ending(self.lab.total) is not None:
-            raise Stopped
 
     def apply(self, text: str) -> None:
         """Change the source."""

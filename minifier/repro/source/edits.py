@@ -149,9 +149,14 @@ def hoisted(script: Script) -> Iterator[Edit]:
         if not isinstance(node, cst.BaseExpression) or isinstance(node, _ITEMS):
             continue
         if _is_read(script, node) and not _is_needed_call(script, node):
-            for child in _operands(node):
+            operands = {child: script.code(child) for child in _operands(node)}
+            shape = script.code(node)
+            for child, text in operands.items():
+                shape = shape if _is_plain(child) else shape.replace(text, "_", 1)
+            for place, (child, text) in enumerate(operands.items()):
                 if _may_stand_alone(script, child):
-                    yield Edit({node: [in_place_of(node, child, script.parent.get(node))]})
+                    put = in_place_of(node, child, script.parent.get(node))
+                    yield Edit({node: [put]}, key=(shape, text if _is_plain(child) else str(place)))
 
 
 def _is_read(script: Script, node: cst.BaseExpression) -> bool:

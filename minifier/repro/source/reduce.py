@@ -11,7 +11,7 @@ from libcst import matchers as m
 
 from minifier import search
 from minifier.capturing.slicing.module_statements import bound_by, root
-from minifier.repro.source.edit_search import EditSearch, Lab, Stopped, readable_and_held
+from minifier.repro.source.edit_search import EditSearch, Lab, Stopped
 from minifier.repro.source.edits import smaller_numbers
 from minifier.repro.source.modules import with_modules
 from minifier.repro.source.passes import (
@@ -62,25 +62,13 @@ def reduce_source(
 
 
 def _search_statements(edits: EditSearch, lines: Sequence[int]) -> None:
-    """Remove at once all statements that the traced ones seem not to need, then groups, the last first.
-
-    Raises Stopped.
-    """
+    """Remove at once all statements that the traced ones seem not to need, then groups. Raises Stopped."""
     edits.lab.phase = STATEMENTS[0]
-    edits.check_budget()
     tree = tree_of(edits.source, edits.lab.frozen)
     traced = [number for line in lines if (number := tree.at_line(line)) is not None]
     frozen = [number for number, node in enumerate(tree.statements) if node in tree.frozen]
-    chosen = likely_statements(tree, [*traced, *frozen]) if traced else frozenset()
-    is_likely = bool(chosen) and readable_and_held(edits.lab, [tree.code(chosen)])[0]
-    if not is_likely:
-        chosen = frozenset(range(len(tree.statements)))
-    order = sorted(chosen, reverse=True)
-    first = 1 if is_likely else max(1, len(order) // 2)  # most of the likely ones are needed
-    left, ended = edits.gallop(len(order), lambda made: tree.code(chosen - {order[number] for number in made}), first)
-    edits.apply(tree.code(frozenset(order[number] for number in left)))
-    if ended:
-        raise Stopped
+    is_likely = bool(traced) and edits.takes(tree.code(likely_statements(tree, [*traced, *frozen])))
+    edits.run(STATEMENTS[0], _removals, is_doubtful=is_likely)  # most of the likely ones are needed
 
 
 def _simplify(edits: EditSearch, folders: Sequence[str], wants: Callable[[str], bool]) -> None:
@@ -132,17 +120,16 @@ def _is_minimal(edits: EditSearch) -> bool:
     tree = tree_of(edits.source, edits.lab.frozen)
     numbers = frozenset(range(len(tree.statements)))
     for number in sorted(numbers, reverse=True):
-        edits.check_budget()
-        code = tree.code(numbers - {number})  # equal if the block had nothing else: it gets its `pass` again
-        if code != edits.source and readable_and_held(edits.lab, [code])[0]:
-            edits.apply(code)
+        if edits.takes(tree.code(numbers - {number})):  # not if the block had nothing else: it gets its `pass` again
             numbers -= {number}
     return edits.source == before
 
 
 def _removals(script: Script) -> Iterator[Edit]:
-    """Yield the removal of each statement, the last first."""
-    return (Edit({node: []}) for node in reversed(script.tree.statements))
+    """Yield the removal of each statement, the outermost first, of these the last."""
+    tree = script.tree
+    order = sorted(range(len(tree.statements)), key=lambda number: (len(_around(tree, number)), -number))
+    return (Edit({tree.statements[number]: []}) for number in order)
 
 
 def _idle(script: Script) -> Iterator[Edit]:

@@ -28,10 +28,14 @@ Changes = Mapping[cst.CSTNode, Sequence[cst.CSTNode]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edit:
-    """An edit of a script. `moved` has (name of a function, name of the function that has its statements then)."""
+    """An edit of a script. `moved` has (name of a function, name of the function that has its statements then).
+
+    `key` are texts that say what is edited, where they are known better than `Script.key` can.
+    """
 
     changes: Changes
     moved: tuple[tuple[str, str], ...] = ()
+    key: tuple[str, ...] = ()
 
 
 class Script:
@@ -75,6 +79,8 @@ class Script:
 
     def key(self, edit: Edit) -> tuple[str, ...]:
         """Return texts of the edit that stay equal while other lines change; none if libcst refuses the edit."""
+        if edit.key:
+            return edit.key
         texts: list[str] = []
         for old, new in edit.changes.items():
             line = self.line(old)
