@@ -84,7 +84,7 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
                 distribution=dist.name if dist else None,
                 version=dist.version if dist else None,
             )
-        is_of_torch = not stack and (asked.function.__module__ or "").startswith("torch.")
+        is_of_torch = not stack and _is_of_torch(asked.function)
         if module == "torch" or (module is None and is_of_torch):
             return BackendReference(name, BackendSource.REGISTERED, string(name))
         if module is not None:
@@ -103,6 +103,14 @@ def _home(function: Any) -> str | None:
     """
     module = function.__module__ if inspect.isfunction(function) else ""
     return module if module in sys.modules and module != SCRIPT and not module.startswith("torch.") else None
+
+
+def _is_of_torch(backend: Any) -> bool:
+    """Whether torch defines the function, or holds the object; the class of an `aot_autograd(...)` is always torch's."""
+    if inspect.isfunction(backend):
+        return backend.__module__.startswith("torch.")
+    held = importable(backend)
+    return held is not None and held.imports == ("import torch",)
 
 
 def operator_imports(targets: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
