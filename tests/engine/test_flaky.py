@@ -69,10 +69,12 @@ def test_a_case_is_tried_as_often_as_there_is_doubt(make_lab, case, fault, most)
 
 
 def test_attempts_without_an_answer_are_counted_apart(reduce):
-    ends = itertools.cycle([AT_RUN, passes(), exhausts()])
-    fault = lambda case: next(ends) if has("tanh")(case) else passes()  # noqa: E731
+    ends, drawn = [AT_RUN, passes(), exhausts()], random.Random(1)  # in a cycle, each search would end like the last
+    fault = lambda case: drawn.choice(ends) if has("tanh")(case) else passes()  # noqa: E731
     done = reduce(chain(*OPS, failing=AT_RUN), fault, doubtful=True)
-    assert done.case.rate == pytest.approx(0.5, abs=0.1) and any("8 of the 24" in note for note in done.summary.notes)
+    (unanswered,) = [int(note.split()[0]) for note in done.summary.notes if "of the 24 attempts" in note]
+    failed = done.case.rate * (24 - unanswered)
+    assert unanswered > 2 and failed == pytest.approx(round(failed)) and failed > 2
 
 
 # How often a reduced graph fails before it is believed, how often it is tried at most, and whether the search goes on.
