@@ -17,11 +17,11 @@ from minifier.flow.folders import Asked, make_folder, note_run
 from minifier.repro.report.write_reports import write_reports
 
 
-@pytest.fixture
-def runs(refusing):
-    """Two finished runs with one failure, and a third that was interrupted."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two finished runs with one failure, and a third that was interrupted; no test changes anything in them."""
     for name in ("first-1", "second-1", "third-1"):
-        folder = refusing.folder / "minify-out" / name
+        folder = tmp_path_factory.getbasetemp() / "minify-out" / name
         given = replace(outcome(), folder=folder)
         save(given.case, folder / "case")
         note_run(folder, Asked(Program(f"{name}.py", ())))
@@ -29,6 +29,12 @@ def runs(refusing):
             save(given.minimal, folder / "minimal")
             (folder / "repro.py").write_text(given.repro.text)
             write_reports(folder, given)
+    return folder.parent
+
+
+@pytest.fixture
+def runs(refusing, made):
+    shutil.copytree(made, refusing.folder / "minify-out")
     return refusing
 
 
