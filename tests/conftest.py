@@ -28,7 +28,7 @@ import hypothesis
 import pytest
 
 # Children are forked from this process: with one thread there is no pool that a fork could break. torch's library
-# reads the variable as it is loaded, and the vocabulary loads it.
+# reads the variable as it is loaded, which the modules of the tests do.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from vocabulary import CASES, Bureau, CommandLine, Minified, Project, in_child

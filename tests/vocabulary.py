@@ -30,7 +30,6 @@ from minifier.data.case.run_folder import JOURNAL
 from minifier.flow.cli.entry import command_line
 from minifier.process.descendants import adopt_orphans
 from minifier.process.progress import SILENT, PhaseClock, Ui
-from minifier.torch_side.torch_private.inductor import forget_threads
 
 CASES = Path(__file__).parent / "cases"
 
@@ -238,6 +237,8 @@ def run_alone(
 
 def in_child(work: Callable[[], Any], folder: Path, timeout: float = 60) -> Any:
     """What `work()` gives, run in a forked child; an exception of it fails the test, with its traceback."""
+    from minifier.torch_side.torch_private.inductor import forget_threads  # here, once for all children
+
     answer = folder / f"answer-{uuid.uuid4().hex}"
     sys.stdout.flush()
     sys.stderr.flush()
