@@ -62,18 +62,13 @@ def test_check_and_test_know_the_failure(finished, tmp_path):
     project, done = finished
     folder = tmp_path / "copy"
     shutil.copytree(done.out, folder)
-    for text, code, of_test in (
-        (done.repro, 1, 0),
-        (done.repro.replace("torch.tanh", "torch.sin"), 0, 4),
-        ("raise ValueError('no more')\n", 125, 4),
-    ):
+    assert project.minify("check", folder).code == 1
+    for text, code in ((done.repro, 0), (done.repro.replace("torch.tanh", "torch.sin"), 4)):
         (folder / "repro.py").write_text(text)
-        checked = project.minify("check", "--trust", folder)
-        assert checked.code == code and (code != 125 or "+ type " in checked.stderr), checked.stderr
         tests = tmp_path / f"tests-{code}"
         written = project.minify("test", folder, "-o", tests, "--trust")
-        assert written.code == of_test and tests.exists() is (of_test == 0), written.stderr
-    (path,) = (tmp_path / "tests-1").iterdir()
+        assert written.code == code and tests.exists() is (code == 0), written.stderr
+    (path,) = (tmp_path / "tests-0").iterdir()
     text = path.read_text()
     assert "raises=BackendCompilerFailed" in text and "strict=True" in text and 'backend="oddlib_tanh"' in text
     assert project.minify("test", folder, "-o", path.parent, "--trust").code == 2 and path.read_text() == text
@@ -182,6 +177,7 @@ def test_modules_that_a_finder_of_an_editable_install_finds(project):
     assert done.ops[1] == 1, done.stderr
 
 
+@pytest.mark.soak
 def test_variables_of_the_users_shell(project):
     """No folder of the import path is lost, and torch's own minifier, which one of them starts, stays out of it."""
     project.write(BACKEND, "../libraries/acme.py")
@@ -203,6 +199,7 @@ def test_standard_files_may_be_closed(project, closing):
     assert done.returncode == 0 and (project.out / "repro.py").exists()
 
 
+@pytest.mark.soak
 def test_another_backend_that_works_leaves_nothing_to_reduce(project):
     """An output folder that is a link stays one, and empty."""
     target = project.root / "target"
