@@ -3,7 +3,7 @@ r"""Dynamo is told to leave a function of the script in the graph; the script's 
 reach: exit 0, 1 op
 shows: def moving_average.*allow_in_graph
 hides: (exp|sqrt)\(
-layer: test
+layer: soak
 """
 
 import torch

@@ -4,7 +4,7 @@ reach: exit 0, 8 statements
 shows: os\.kill
 hides: tanh|started
 says: SIGSEGV
-layer: test
+layer: soak
 """
 
 import os

@@ -2,7 +2,7 @@ r"""A backend gives the gradients that there are first: with a frozen layer each
 
 reach: exit 0, 2 ops
 shows: bw_compiler=backward\)
-layer: test
+layer: soak
 """
 
 import torch

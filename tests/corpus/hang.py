@@ -3,7 +3,7 @@ r"""The backend never comes back: it waits for something that does not happen, w
 reach: exit 0, 1 op
 shows: tanh\(
 hides: linear|sin
-run: --timeout 5
+run: --timeout 3
 layer: test
 """
 

@@ -2,7 +2,7 @@ r"""Compiled code keeps the values that the call which compiled it had: a later 
 
 reach: exit 0, 1 op
 shows: compiles it with
-layer: test
+layer: soak
 """
 
 import oddlib  # registers the backend

@@ -2,7 +2,7 @@ r"""A backend that the program defines as a lambda fails on any graph.
 
 reach: exit 0, 1 op
 shows: \nbackend = lambda gm, inputs: gm if len\(gm\.graph\.nodes\) < 3 else \{\}\[0\].*backend=backend.*KeyError
-layer: test
+layer: soak
 """
 
 import torch

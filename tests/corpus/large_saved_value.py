@@ -2,7 +2,7 @@ r"""A compiled backward pass raises for a value that it has saved, and that no d
 
 The inputs of its graph are those of a second run of the script.
 
-layer: test
+layer: soak
 reach: exit 0, 1 op
 shows: backward.*the gradient overflows
 """

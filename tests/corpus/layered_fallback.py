@@ -3,7 +3,7 @@ r"""A backend logs that it runs a graph with a tanh eagerly, and nothing fails.
 reach: exit 0, 1 op
 shows: return torch\.tanh\(x\).*falling back
 run: --match-log "falling back to eager"
-layer: test
+layer: soak
 """
 
 from layered import step

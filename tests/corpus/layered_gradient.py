@@ -2,6 +2,7 @@ r"""The gradient of a tanh is half as large again.
 
 reach: exit 0, 1 op
 shows: return torch\.tanh\(x\).*torch\.autograd\.grad\(
+layer: test
 """
 
 from layered import step

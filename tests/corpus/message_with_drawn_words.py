@@ -2,7 +2,7 @@ r"""The message of a failure has words that are drawn anew each time, and quotes
 
 reach: exit 0, 1 op
 shows: return torch\.erf\(x\)
-layer: test
+layer: soak
 """
 
 import random

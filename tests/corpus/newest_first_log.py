@@ -4,7 +4,7 @@ source: https://github.com/pytorch/pytorch/pull/139279
 reach: exit 0, 16 statements
 says: is off by .*; with other rounding eager mode's moves
 cause: tracing
-layer: test
+layer: soak
 """
 
 from collections import deque

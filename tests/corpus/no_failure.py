@@ -2,7 +2,7 @@ r"""Nothing fails: the compiled code agrees with eager's, and there is nothing t
 
 reach: exit 1
 says: agreed with eager.*sees of its variables
-layer: test
+layer: soak
 """
 
 import torch

@@ -4,7 +4,7 @@ reach: exit 0, 1 op
 shows: import oddlib.*torch\.tanh\(x.*backend="oddlib_tanh"
 hides: torch\.(sin|cos)|no_grad|set_|environ|config
 says: 41 ops
-layer: test
+layer: soak
 """
 
 import oddlib

@@ -3,7 +3,7 @@ r"""A backend loses a tanh if it is asked to fuse aggressively: the failure need
 reach: exit 0, 1 op
 shows: tanh\(.*options=\{.fusion.: .aggressive.\}
 hides: conv2d|batch_norm
-layer: test
+layer: soak
 """
 
 import oddlib

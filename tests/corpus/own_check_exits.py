@@ -3,7 +3,7 @@ r"""No backend call shows it: compiled, the program finds by itself that its res
 reach: exit 0, 7 statements
 shows: is_compiling.*SystemExit
 hides: print
-layer: test
+layer: soak
 """
 
 import torch

@@ -2,7 +2,7 @@ r"""A fault of the program's own comes first and a failure of the backend in two
 
 reach: exit 0, 1 op
 shows: torch\.tanh\(x\).*LoweringError
-layer: test
+layer: soak
 """
 
 import oddlib

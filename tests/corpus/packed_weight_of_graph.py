@@ -2,7 +2,7 @@ r"""A backend packs the weights that a graph holds, as under inductor's freezing
 
 reach: exit 0, 1 op
 shows: torch\.bmm\(.*PackingError: cannot pack the weight of bmm
-layer: test
+layer: soak
 """
 
 import torch

@@ -4,7 +4,7 @@ reach: exit 0, 1 op
 shows: tanh\(.*oddlib_tanh
 hides: argparse|linear|lstm
 run: -- --depth 9 --name "two words"
-layer: test
+layer: soak
 """
 
 import argparse

@@ -2,7 +2,7 @@ r"""The second call of compiled code in a process fails, whatever the graph is; 
 
 reach: exit 0, 1 op
 shows: for _ in range\(2\):\n    compiled\(x\)
-layer: test
+layer: soak
 """
 
 import torch

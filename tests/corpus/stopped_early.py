@@ -3,7 +3,7 @@ r"""A run that is stopped after one probe gives away none of the program's value
 reach: exit 3
 hides: safetensors
 run: --max-probes 1
-layer: test
+layer: soak
 """
 
 import oddlib

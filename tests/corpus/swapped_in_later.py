@@ -3,7 +3,7 @@
 reach: exit 0, 1 op
 shows: time[.]sleep.*
 hides: for attempt
-layer: test
+layer: soak
 """
 
 import threading

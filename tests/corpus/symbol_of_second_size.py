@@ -2,7 +2,7 @@ r"""A backend needs the sizes of a tanh, and a second size makes a symbol of one
 
 reach: exit 0, 1 op
 shows: torch\.tanh\(x\).*another size
-layer: test
+layer: soak
 """
 
 import torch

@@ -3,7 +3,7 @@ r"""A backend refuses graphs that have both a softmax and a tanh, which stand a 
 reach: exit 0, 2 ops
 shows: (softmax.*tanh|tanh.*softmax).*no lowering for softmax with tanh
 hides: layer_norm|linear
-layer: test
+layer: soak
 """
 
 import oddlib

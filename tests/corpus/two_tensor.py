@@ -4,7 +4,7 @@ reach: exit 0, 3 statements
 shows: backend="oddlib_tanh"
 hides: TwoTensor|shape_of
 says: TwoTensor
-layer: test
+layer: soak
 """
 
 import oddlib

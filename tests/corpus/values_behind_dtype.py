@@ -2,7 +2,7 @@ r"""The program asserts values, a comparison meets a wrong dtype first: another 
 
 reach: exit 0, 1 op
 shows: torch\.relu\(
-layer: test
+layer: soak
 """
 
 import functools

@@ -2,7 +2,7 @@
 
 reach: exit 1
 says: TORCHINDUCTOR_MAX_AUTOTUNE=1 minify run
-layer: test
+layer: soak
 """
 
 import os

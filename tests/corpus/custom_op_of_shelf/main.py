@@ -2,7 +2,7 @@ r"""The backend refuses a custom op that a library beside the program defines.
 
 reach: exit 0, 1 op
 shows: import shelf\n.*triple
-layer: test
+layer: soak
 """
 
 import shelf

@@ -2,7 +2,7 @@ r"""A compiler object with a configuration, as graph compilers of accelerators h
 
 reach: exit 0, 3 ops
 shows: Compiler\(.*Level|Level.*Compiler\(
-layer: test
+layer: soak
 """
 
 import torch

@@ -2,7 +2,7 @@ r"""Supported ops run in sessions, whose backend is one for the same options: tw
 
 reach: exit 0, 2 ops
 shows: sigmoid.*SessionBackend\(|SessionBackend\(.*sigmoid
-layer: test
+layer: soak
 """
 
 import torch

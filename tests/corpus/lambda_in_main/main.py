@@ -2,7 +2,7 @@ r"""Wrong gradient of leaky_relu: aot_autograd with a lambda made in main(), whi
 
 reach: exit 0, 14 statements
 shows: leaky_relu.*(grad|gradient)|leaky_relu_backward
-layer: test
+layer: soak
 """
 
 import exporter

@@ -2,7 +2,7 @@ r"""The backend's module needs another module to be imported first, for its effe
 
 reach: exit 0, 1 op
 shows: \Aimport zz_patch\nimport torch\n
-layer: test
+layer: soak
 """
 
 import zz_patch  # isort: skip

@@ -3,7 +3,7 @@ r"""The second call raises: a backend that records kernels refuses two inputs th
 reach: exit 0, 1 op
 shows: randn\(2, 1\).*= \w+\[0\].*= \w+\[1\].*two inputs in one buffer
 hides: safetensors|linear
-layer: test
+layer: soak
 """
 
 import minigrad

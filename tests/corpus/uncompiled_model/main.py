@@ -3,7 +3,7 @@ r"""The program compiles nothing; the command names a backend for its modules, w
 reach: exit 0, 1 op
 shows: from compilers import wrong_sin.*torch\.sin\(
 run: --backend compilers:wrong_sin
-layer: test
+layer: soak
 """
 
 import torch

@@ -3,7 +3,7 @@ r"""Wrong numbers: an installed backend, found by its entry point, makes NaN of 
 reach: exit 0, 1 op
 shows: (linear|Linear).*roundlib
 hides: conv1d|softmax
-layer: test
+layer: soak
 """
 
 import torch
