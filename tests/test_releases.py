@@ -65,6 +65,7 @@ def test_an_older_torch_is_refused_by_pytest(old):
     assert done.returncode == 4 and "--minify" in done.stderr and OLD in done.stderr
 
 
+@pytest.mark.soak
 def test_an_older_torch_without_metadata_is_refused_once_it_is_imported(project):
     project.write("__version__ = '2.7.1+cu128'\n", "torch.py")
     done = project.run("print('never run')\n", path=(project.folder,), fresh=True)

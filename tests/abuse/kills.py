@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import signal
-import sys
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +31,6 @@ def has(gm, name):
 
 
 def lower(gm, inputs):
-    COMPILE
     if has(gm, "relu") and has(gm, "exp"):
         raise LookupError("no relu with exp")
     return gm.forward
@@ -43,10 +41,10 @@ import lowering
 
 
 def fn(x):
-    for n in range(LENGTH):
+    for n in range(20):
         x = torch.sin(x) + n
     x = torch.relu(x)
-    for n in range(LENGTH):
+    for n in range(20):
         x = torch.cos(x) * n
     return torch.exp(x)
 
@@ -54,7 +52,6 @@ def fn(x):
 with torch.no_grad():
     torch.compile(fn, backend=lowering.lower)(torch.randn(48, 16))
 """
-COMPILE = "from torch._inductor.compile_fx import compile_fx; compile_fx(gm, inputs)"
 
 
 @dataclass
@@ -76,31 +73,24 @@ def children(pid: int) -> list[int]:
     return []
 
 
-def is_python(pid: int) -> bool:
-    """Whether a process runs Python, and no compiler."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/exe").resolve() == Path(sys.executable).resolve()
-    return False
-
-
 def victims(main: int, victim: str) -> list[int]:
     """Return the processes of this kind: the command itself, its children, or their children."""
     if victim == "main":
         return [main]
     stages = children(main)
-    return stages if victim == "stage" else [p for stage in stages for p in children(stage) if is_python(p)]
+    return stages if victim == "stage" else [pid for stage in stages for pid in children(stage)]
 
 
 class Killer:
     """Runs commands in a project, and kills what `victim` names, until there are enough kills."""
 
-    def __init__(self, folder: Path, victim: str, seed: int, inductor: bool) -> None:
+    def __init__(self, folder: Path, victim: str, seed: int) -> None:
         self.project = Project(folder)
         self.world = World(self.project)
         self.row = Row(victim)
         self._chance = random.Random(seed)
-        self.project.write(BACKEND.replace("COMPILE", COMPILE if inductor else "pass"), "lowering.py")
-        self.project.write(SCRIPT.replace("LENGTH", "2" if inductor else "20"))
+        self.project.write(BACKEND, "lowering.py")
+        self.project.write(SCRIPT)
         self._last = folder
         self.undisturbed = self._result(self._new_out(), 0)
 
@@ -181,6 +171,4 @@ class Killer:
     def _left(self) -> list[str]:
         """Return what is left besides the result, in the folder that has one too."""
         partial = [*self._last.rglob(".*"), *self._last.glob("temporary.txt")]
-        # A script that is killed leaves its compiler's files in its own TMPDIR, as under plain Python.
-        of_tool = [each for each in self.world.left() if not each.startswith("temporary file tmp")]
-        return [*of_tool, *(f"file {path.relative_to(self._last)}" for path in partial)]
+        return [*self.world.left(), *(f"file {path.relative_to(self._last)}" for path in partial)]

@@ -48,7 +48,7 @@ def run(tmp_path):
 
 @pytest.mark.parametrize(
     ("rounds", "seed"),
-    [(200, "7"), pytest.param(2000, SEED, marks=SOAK)],
+    [(100, "7"), pytest.param(2000, SEED, marks=SOAK)],
     ids=["sample", "many"],
 )
 def test_each_command_reads_or_refuses(refusing, run, tmp_path, monkeypatch, record_property, rounds, seed):

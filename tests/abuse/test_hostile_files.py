@@ -27,7 +27,7 @@ from minifier.repro.emit.repro import write_repro
 
 pytestmark = pytest.mark.timeout(120)
 
-ROUNDS, SOAK_ROUNDS = 200, 1700  # of each Case
+ROUNDS, SOAK_ROUNDS = 100, 1700  # of each Case
 
 
 def read_and_write(folder):

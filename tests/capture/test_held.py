@@ -143,7 +143,9 @@ assert model.steps == 0
 """
 
 
-@pytest.mark.parametrize(("factor", "wrong"), [("self.calls", []), ("1", [(2, "values")])])
+@pytest.mark.parametrize(
+    ("factor", "wrong"), [pytest.param("self.calls", [], marks=pytest.mark.soak), ("1", [(2, "values")])]
+)
 def test_a_package_is_compared_call_by_call_with_a_state_of_its_own(bureau, factor, wrong):
     """AOTInductor folds a buffer of one element that the package changes: its results are right in the first call."""
     found, said, _ = looked(bureau, PACKAGE.format(factor=factor))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from clock import state_of, wait_until
-from failing_scripts import ONE_OP, SLOW
+from failing_scripts import SLOW
 from layers import sampled
 from vocabulary import Held
 
@@ -137,12 +137,3 @@ def test_without_torch_one_message_says_what_to_do(project):
 
 def test_the_version_is_printed(refusing):
     assert minifier.__version__ in refusing.minify("--version").stdout
-
-
-def test_without_out_each_run_has_a_folder_of_its_own(project):
-    project.write(ONE_OP, "my_model.py")
-    (project.folder / "minify-out" / "my_model-1").mkdir(parents=True)
-    done = project.finish(project.start_warm("run", "--quiet", "my_model.py"), 150)
-    made = project.folder / "minify-out" / "my_model-2"
-    assert done.code == 0 and (made / "repro.py").exists() and done.says == []
-    assert "\nrepro     minify-out/my_model-2/repro.py\n" in done.stderr

@@ -64,6 +64,7 @@ def test_what_was_killed_goes_on(killed):
     assert "goes on with it" not in finish(project, "run", "--budget", "0", "failing.py").stderr
 
 
+@pytest.mark.soak
 def test_a_reduction_of_the_source_that_was_killed_goes_on(killed):
     project = killed(SLOW, '"SAME"', 2, "--level", "source")
     listed = project.minify("list")

@@ -173,7 +173,7 @@ COMPILED = "import torch\n\n\n@torch.compile(backend={backend!r})\ndef f(x):\n  
                 "fails-unobserved",
             ),
         ],
-        2,
+        3,
     ),
 )
 def test_programs_are_told_why_there_is_no_result(minify, script, cause):

@@ -143,6 +143,7 @@ def test_without_the_cluster_it_goes_on_here(wrong: Project):
     assert not folders[0].exists(), "temporary files were left"
 
 
+@pytest.mark.soak
 def test_a_slot_answers_only_while_its_process_holds_the_case(processes: None, tmp_path: Path):
     save(replace(small_case(), script=Script("failing", (str(CASES),))), tmp_path)
     base = load(tmp_path)

@@ -140,6 +140,7 @@ def test_captures_within_each_other_and_folders_that_were_there(project):
     assert inside.startswith("['unfinished-") and after == "[]"
 
 
+@pytest.mark.soak
 def test_a_folder_that_cannot_be_made_keeps_nobody_from_working(project):
     text = """
     with minifier.capture("/proc/nope"):

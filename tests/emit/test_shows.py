@@ -25,7 +25,7 @@ def repro_of(case):
 FRESH = ("values", "backward", "flaky")  # run by an interpreter of their own
 
 
-@pytest.mark.parametrize("name", sampled(CASES, 3))
+@pytest.mark.parametrize("name", sampled(CASES, 5))
 def test_the_script_shows_the_failure(name, tmp_path):
     case = CASES[name]
     repro = repro_of(case)
@@ -36,7 +36,7 @@ def test_the_script_shows_the_failure(name, tmp_path):
     assert conditions.are_met(run), f"{repro.text}\n{run.failure}\n{run.output}"
 
 
-@pytest.mark.parametrize("name", sampled(CASES, 3))
+@pytest.mark.parametrize("name", sampled(CASES, 5))
 def test_the_script_ends_well_where_the_backend_does(name, tmp_path):
     case = CASES[name]
     repro = repro_of(replace(case, backend=RIGHT))

@@ -63,7 +63,7 @@ def test_a_function_that_differs_from_itself_is_not_blamed_on_the_backend(tmp_pa
     assert str(tried[0].relative_to(tmp_path / "out")) in reason
 
 
-@pytest.mark.parametrize(("value", "is_told"), [("1", True), ("1/home/me", False)])
+@pytest.mark.parametrize(("value", "is_told"), [("1", True), pytest.param("1/home/me", False, marks=pytest.mark.soak)])
 def test_what_the_shell_has_set_is_found(tmp_path, monkeypatch, value, is_told):
     """A repro was verified with a variable of the user's shell in place, which its readers do not have."""
     kept = [name for name in others(os.environ) if name != "OMP_NUM_THREADS"]

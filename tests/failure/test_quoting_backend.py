@@ -32,7 +32,7 @@ GATED = """
 """
 
 
-def test_a_message_of_nodes_that_have_other_names_in_the_repro(project):
+def test_a_message_of_nodes_that_have_other_names_in_the_repro(project, soak):
     project.write(FUSER, "fuser.py")
     done = project.run(GATED)
     assert done.code == 0, done.stderr

@@ -101,6 +101,7 @@ def test_a_module_is_excluded_from_compilation_if_the_script_runs_then(project):
         assert "failing.py:6" not in bundle.read("result.json").decode()
 
 
+@pytest.mark.soak
 def test_a_module_of_a_whole_graph_is_not_excluded(project):
     done = project.run(MODULES.replace("FULL", "True"), **ASKS)
     assert done.result["explained"] is None, "with the module excluded, Dynamo refuses the script"

@@ -108,6 +108,7 @@ def test_arguments_are_set_behind_an_import_from_the_future(tmp_path, monkeypatc
     assert names["result"] == ["--size", "3"] and names["__doc__"] == "Says."
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(240)
 def test_what_is_left_of_a_script_of_a_package_stands_alone(project, tmp_path):
     project.write("", "package/__init__.py")

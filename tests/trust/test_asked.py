@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 from failing_scripts import ONE_OP
+from layers import sampled
 from screens import in_a_terminal
 from vocabulary import tree
 
@@ -107,7 +108,7 @@ def test_a_bundle_of_somebody_else(project, canary):
     assert done.code == 1 and canary.exists() and f"running the repro {bundle}" in done.stderr
 
 
-@pytest.mark.parametrize("answer", ["y", "n"])
+@pytest.mark.parametrize("answer", sampled(["y", "n"], 2))
 def test_the_question_on_a_terminal(project, canary, answer):
     project.write(REPRO.format(canary=str(canary)), "repro.py")
 

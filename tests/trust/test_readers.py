@@ -46,14 +46,9 @@ def test_no_reader_runs_anything(project, canary):
         mined(project.out / place, canary)
     (project.out / "repro.py").write_text(f"open({str(canary)!r}, 'a').close()\n")
     for arguments in (
-        ("report", project.out),
         ("report", "--include-data", "--github", project.out),
         ("show", project.out),
-        ("backends",),
-        ("passes",),
-        ("reduce", project.out),
         ("reduce", project.out / "minimal"),
-        ("check", project.out),
         ("check", project.out / "bundle.zip"),
     ):
         done = project.minify(*arguments)

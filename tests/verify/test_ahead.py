@@ -57,7 +57,7 @@ def verified(script: Path, interpreters: Interpreters, more=(), **options):
     return verify(script, conditions, runs=2)
 
 
-@pytest.mark.parametrize("more", [(), None])
+@pytest.mark.parametrize("more", [None, pytest.param((), marks=pytest.mark.soak)])
 def test_it_runs_the_script_as_python_does(tmp_path, monkeypatch, interpreters, more):
     """Everything that a script can see of its interpreter, but for the modules that are there already."""
     monkeypatch.setenv("SETTING_OF_THE_SCRIPT", "1")

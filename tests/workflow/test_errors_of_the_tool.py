@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from case_samples import small_case
+from layers import sampled
 from vocabulary import minified_here
 
 from minifier.data.case import Level
@@ -67,7 +68,7 @@ def script(tmp_path, processes):
 
 
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", sampled(PHASES, 2))
 def test_an_error_in_any_phase_leaves_a_verified_repro_and_its_traceback(script, tmp_path, monkeypatch, phase):
     place, status = PHASES[phase]
     monkeypatch.setattr(place, broken)
@@ -93,6 +94,7 @@ def test_an_error_in_one_form_of_repro_leaves_the_others(script, tmp_path, monke
     assert done.status.value == "reduced" and done.verified == (1, 1) and len(done.errors) == 1
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(200)
 def test_a_repro_that_cannot_be_verified_is_kept(script, tmp_path, monkeypatch):
     monkeypatch.setattr("minifier.flow.repro_search.verify", broken)

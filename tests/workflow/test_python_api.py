@@ -10,6 +10,7 @@ import tempfile
 
 import pytest
 from forked_script import forked_interpreters
+from torch.utils import collect_env
 from vocabulary import Lines, in_child
 from warm_command import warm_python
 
@@ -70,6 +71,7 @@ def process_state():
 @pytest.mark.usefixtures("processes")
 def test_two_runs_in_one_process(scripts, tmp_path):
     def work():
+        collect_env.get_pretty_env_info = lambda: ""  # it takes seconds
         os.chdir(tmp_path)
         gc.unfreeze()
         gc.disable()
