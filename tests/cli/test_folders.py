@@ -20,8 +20,9 @@ from minifier.repro.report.write_reports import write_reports
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Two finished runs with one failure, and a third that was interrupted; no test changes anything in them."""
+    results = tmp_path_factory.mktemp("made") / "minify-out"
     for name in ("first-1", "second-1", "third-1"):
-        folder = tmp_path_factory.getbasetemp() / "minify-out" / name
+        folder = results / name
         given = replace(outcome(), folder=folder)
         save(given.case, folder / "case")
         note_run(folder, Asked(Program(f"{name}.py", ())))
@@ -29,7 +30,7 @@ def made(tmp_path_factory):
             save(given.minimal, folder / "minimal")
             (folder / "repro.py").write_text(given.repro.text)
             write_reports(folder, given)
-    return folder.parent
+    return results
 
 
 @pytest.fixture
