@@ -23,7 +23,7 @@ from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import write_atomically
 from minifier.errors import NoRepro, NothingToReduce
 from minifier.flow.attempt import Attempt, Run
-from minifier.flow.whole_script import minify_failing_source, reduce_to_script
+from minifier.flow.whole_script import minify_script, reduce_to_script
 from minifier.process.progress import Ui, counted
 from minifier.repro.report.outcome import Outcome
 from minifier.repro.source.eager_check import CheckedScript, Sight, with_check
@@ -145,7 +145,7 @@ def minify_compared(found: FoundFailures, seen: Sequence[Sight], folder: RunFold
 
     Raises NoRepro with the reasons if no check shows the difference.
     """
-    return _first(_checked(found, seen), lambda script, it: minify_failing_source(script, folder, run, it))
+    return _first(_checked(found, seen), lambda script, it: minify_script(script, folder, run, checked=it))
 
 
 def reduce_compared_script(attempt: Attempt) -> Attempt:

@@ -26,7 +26,7 @@ from minifier.errors import (
 )
 from minifier.flow.attempt import Run, backend_fallbacks
 from minifier.flow.compared_script import compare_script, minify_compared
-from minifier.flow.whole_script import minify_failing_source, minify_script
+from minifier.flow.whole_script import minify_script
 from minifier.process.progress import counted
 from minifier.repro.report.outcome import Outcome
 
@@ -83,7 +83,7 @@ def _minify_unobserved(found: FoundFailures, folder: RunFolder, run: Run, nothin
         raise nothing
     run.ui.say(f"without any hook {found.program.said} ends {how}: reducing the script itself")
     try:
-        return minify_failing_source(found, folder, run)
+        return minify_script(found, folder, run)
     except (NoRepro, NothingToReduce) as error:
         raise FailsUnobserved(
             f"{found.program.said} ends {how}\nThat is so only where Python runs it by itself. Under minify it ended "

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.data.case import EAGER, BackendReference, Case
@@ -14,13 +13,11 @@ from minifier.data.case.run_folder import RunFolder, next_place
 from minifier.data.case.switches import others
 from minifier.data.failure import Failure, Kind, Stage, same
 from minifier.data.failure.likeness import advice, unlike
-from minifier.data.settings import Settings
 from minifier.errors import NoRepro
-from minifier.flow.attempt import Attempt, ReproResult
+from minifier.flow.attempt import Attempt, ReproResult, Run
 from minifier.process.descendants import kill_orphans
-from minifier.process.interpreters import Interpreters
 from minifier.process.machine import cores
-from minifier.process.progress import SILENT, Phase, Progress, Ui
+from minifier.process.progress import Phase, Progress
 from minifier.repro.emit.forms import Form, Template, Variant, forms_for
 from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.emit.steps import guard_gibibytes, guard_seconds
@@ -35,19 +32,13 @@ _MAX_VARIABLES = 4  # that a failure may depend on
 
 @dataclass(frozen=True, slots=True)
 class ReproSearch:
-    """The search for a repro of a Case, in any form or in one of `forms`. `timeout` is in seconds, for each script.
-
-    `going_on` keeps an error of this tool that costs no more than a form.
-    """
+    """The search for a repro of a Case, in any form or in one of `forms`. `timeout` is in seconds, for each script."""
 
     case: Case
     out: Path
     timeout: float
-    settings: Settings
-    display: Ui = SILENT
-    interpreters: Interpreters = field(default_factory=Interpreters)
+    run: Run
     forms: tuple[Form, ...] = ()
-    going_on: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
 
     def search(self) -> ReproResult:
         """Write the first form that shows the failure in every run to `out`. Without any, the result has the reasons.
@@ -64,10 +55,10 @@ class ReproSearch:
         forms = [*(self.forms or forms_for(case))]
         while forms:
             template, variant = forms.pop(0)
-            if last is not None and not self.settings.seconds_left:
+            if last is not None and not self.run.settings.seconds_left:
                 reasons["the time of the run is used up"] = None
                 break
-            self.display.show(Progress(Phase.WRITING))
+            self.run.ui.show(Progress(Phase.WRITING))
             written = self._written(template, variant)
             if isinstance(written, str):
                 reasons[written] = None
@@ -77,8 +68,8 @@ class ReproSearch:
                 continue
             tried.add(repro.text)
             check: Verification | None = None
-            with self.going_on():
-                check = self.verified(repro, (), self.settings.verify, control)
+            with self.run.going_on():
+                check = self.verified(repro, (), self.run.settings.verify, control)
             if check is None:
                 attempts.setdefault("nothing, as minify failed", []).append(str(self._kept(repro)))
                 continue
@@ -109,18 +100,18 @@ class ReproSearch:
     def _tell(self, differences: dict[str, str]) -> None:
         for text, help_text in differences.items():
             told = ("a repro does not show the captured failure (-) but another result (+):", text, help_text)
-            self.display.say("\n".join(filter(None, told)))
+            self.run.ui.say("\n".join(filter(None, told)))
 
     @property
     def seconds_for_script(self) -> float:
         """The seconds that a script may take: no more than is left to the run, but for a minute."""
-        return max(_MIN_SECONDS, min(self.timeout, self.settings.seconds_left))
+        return max(_MIN_SECONDS, min(self.timeout, self.run.settings.seconds_left))
 
     def _written(self, template: Template, variant: Variant) -> tuple[Repro, Repro] | str:
         """Return a script and its control in this form, or why there is none."""
         try:
-            with self.going_on():
-                repro = write_repro(self.case, template, variant, self.settings.memory)
+            with self.run.going_on():
+                repro = write_repro(self.case, template, variant, self.run.settings.memory)
                 return repro, self.control(repro)
         except NoRepro as error:
             return str(error)
@@ -153,7 +144,7 @@ class ReproSearch:
         read = tuple(name for name in names if name in self.case.backend.variables)
         for template, variant in forms_for(self.case)[:_MAX_FORMS_WITH_VARIABLES] if names else ():
             try:
-                repro = write_repro(self.case, template, variant, self.settings.memory)
+                repro = write_repro(self.case, template, variant, self.run.settings.memory)
             except NoRepro:  # reported when this form was tried without variables
                 continue
 
@@ -165,10 +156,12 @@ class ReproSearch:
                     return fewest(group, shows, _MAX_VARIABLES)
         return ()
 
-    def verified(self, repro: Repro, variables: Sequence[str], runs: int, control: Repro | None = None) -> Verification:
+    def verified(
+        self, repro: Repro, variables: Sequence[str] | None, runs: int, control: Repro | None = None
+    ) -> Verification:
         """Run the script, and the control once, in fresh interpreters with these variables of this process's
-        environment, and with the variables that the script needs."""
-        settings, case = self.settings, self.case
+        environment, with None all, and with the variables that the script needs."""
+        settings, case = self.run.settings, self.case
         with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
             script = repro.write(Path(folder) / "repro")
             conditions = Conditions(
@@ -181,12 +174,12 @@ class ReproSearch:
                 more=variables,
                 given=repro.given,
                 any_stage=repro.hides_stage,
-                interpreters=self.interpreters,
+                interpreters=self.run.interpreters,
                 renamed=repro.nodes,
             )
             beside = control.write(Path(folder) / "control") if control is not None else None
             at_once = _at_once(case, settings.memory, runs)
-            check = verify(script, conditions, beside, runs, at_once, self.display)
+            check = verify(script, conditions, beside, runs, at_once, self.run.ui)
         kill_orphans()
         return check
 
@@ -199,7 +192,7 @@ class ReproSearch:
         if self.case.is_of_torch:
             return replace(repro, text=in_eager(repro.text))
         backend = in_place_of(self.case.backend, EAGER)
-        return write_repro(replace(self.case, backend=backend), *repro.form, self.settings.memory)
+        return write_repro(replace(self.case, backend=backend), *repro.form, self.run.settings.memory)
 
 
 def in_place_of(backend: BackendReference, eager: BackendReference) -> BackendReference:
@@ -234,6 +227,5 @@ def _at_once(case: Case, memory: int | None, runs: int) -> int:
 
 def search_for(attempt: Attempt, case: Case) -> ReproSearch:
     """Return the search for a repro of this Case, which the attempt was reduced to."""
-    run, seconds = attempt.run, max(_MIN_SECONDS, 10 * attempt.case.script.seconds)
-    folder = attempt.folder.path
-    return ReproSearch(case, folder, seconds, run.settings, run.ui, run.interpreters, going_on=run.going_on)
+    seconds = max(_MIN_SECONDS, 10 * attempt.case.script.seconds)
+    return ReproSearch(case, attempt.folder.path, seconds, attempt.run)

@@ -28,15 +28,14 @@ from minifier.flow.controls import part_of_script
 from minifier.flow.folders import Asked, lock_run, make_folder, note_run
 from minifier.flow.reduce_in_child import INTERRUPTED
 from minifier.flow.reports import report
-from minifier.flow.repro_search import with_shown_exception
+from minifier.flow.repro_search import ReproSearch, with_shown_exception
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.environment import EnvironmentCollector
 from minifier.repro.report.outcome import Outcome
 from minifier.repro.source.eager_check import CheckedScript
 from minifier.repro.source.probe import TIMEOUT_FACTOR
 from minifier.repro.source.reduce_script import KnownRun, ReducedScript, as_run, reduce_script, shows_failure_of_call
-from minifier.repro.source.run_source import in_eager, said_of_exit, seeded
-from minifier.repro.verify import Conditions, Verification, verify
+from minifier.repro.source.run_source import said_of_exit, seeded
 from minifier.torch_side.fx.script_objects import FILE
 
 _MIN_TIMEOUT_SECONDS = 120.0
@@ -45,57 +44,36 @@ _SHOWN_BY_A_SCRIPT = (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT)
 _NO_BACKEND = BackendReference("torch.compile", BackendSource.NONE)
 
 
-def minify_script(found: FoundFailures, folder: RunFolder, run: Run, before: str = "") -> Outcome:
+def minify_script(
+    found: FoundFailures, folder: RunFolder, run: Run, before: str = "", checked: CheckedScript | None = None
+) -> Outcome:
     """Reduce the script itself, and report. `found` is what its first run showed.
 
-    `before` comes ahead of the reason for no repro. The script is kept as unverified.py then.
+    A script whose first run failed is kept as unverified.py where there is no repro, with `before` ahead of the reason.
+    `checked` is the script that `found` names, if this tool has added a check to it.
+
+    Raises NothingToReduce for a script that fails in eager mode too, and NoRepro for one whose first run did not fail,
+    and of which there is no repro: nothing is written then.
     """
-    folder, captured, run = _begun(found, folder, run), found.captured, run.in_time(found.captured.seconds)
+    folder, captured, run = make_folder(folder), found.captured, run.in_time(found.captured.seconds)
+    note_run(folder.path, Asked(found.program))
+    lock_run(folder.path, run)
+    has_failed, backend = captured.failure is not None, _named_backend(captured)
     try:
         with contextlib.closing(EnvironmentCollector()) as collector:
             attempt, reason = None, "minify failed as it reduced the script"
             try:
-                with run.going_on():
-                    attempt = reduce_to_script(found.program, folder, run, _named_backend(captured), captured=captured)
+                with run.going_on() if has_failed else contextlib.nullcontext():
+                    attempt = reduce_to_script(found.program, folder, run, backend, captured=captured, checked=checked)
             except NoRepro as error:
                 reason = str(error)
+            if not has_failed and (attempt is None or attempt.repro is None):
+                raise NoRepro(attempt.reason if attempt is not None else reason)
             attempt = attempt or _without_repro(found, folder, run, f"{before}{reason}")
-            attempt = replace(attempt, capture_seconds=captured.seconds, fallbacks=found.fallbacks)
-            return report(attempt, collector)
-    except NothingToReduce:
-        folder.clear(keep=folder.was_there)
-        raise
-
-
-def minify_failing_source(
-    found: FoundFailures, folder: RunFolder, run: Run, checked: CheckedScript | None = None
-) -> Outcome:
-    """Reduce a script whose first run, `found`, showed no failure, and report. Nothing is written without a repro.
-
-    `checked` is the script that `found` names, if this tool has added a check to it.
-
-    Raises NoRepro, or NothingToReduce, if the script shows no failure where it is reduced, or fails in eager mode too.
-    """
-    folder, captured, run = _begun(found, folder, run), found.captured, run.in_time(found.captured.seconds)
-    try:
-        with contextlib.closing(EnvironmentCollector()) as collector:
-            attempt = reduce_to_script(
-                found.program, folder, run, _named_backend(captured), captured=captured, checked=checked
-            )
-            if attempt.repro is None:
-                raise NoRepro(attempt.reason)
             return report(replace(attempt, capture_seconds=captured.seconds, fallbacks=found.fallbacks), collector)
     except (NoRepro, NothingToReduce):
         folder.clear(keep=folder.was_there)
         raise
-
-
-def _begun(found: FoundFailures, folder: RunFolder, run: Run) -> RunFolder:
-    """Make the output folder, record the program there, and lock it."""
-    folder = make_folder(folder)
-    note_run(folder.path, Asked(found.program))
-    lock_run(folder.path, run)
-    return folder
 
 
 def _named_backend(captured: Captured) -> BackendReference:
@@ -162,15 +140,17 @@ def reduce_to_script(
     reduced_text = reduced.source
     with run.going_on():
         reduced_text = reduced.text(backend)
+    patient = replace(run, settings=replace(run.settings, deadline=None))  # a script that takes long gets its time
+    search = ReproSearch(
+        replace(case, failure=reduced.failure), folder.path, time_limit(run.settings, reduced), patient
+    )
     for text in dict.fromkeys((reduced_text, seeded(reduced_text))):
-        repro = Repro(text, None)
-        path = repro.write(folder.path)
-        check: Verification | None = None
+        repro, check = Repro(text, None), None
+        write_atomically(folder.unverified, text)
         try:
             with run.going_on():
-                check = _verified(path, text, reduced, run)
+                check = search.verified(repro, None, run.settings.verify, search.control(repro))
         except KeyboardInterrupt:
-            path.rename(folder.unverified)
             error = StoppedAtOnce if run.interrupted.is_set() else StoppedEarly
             raise error(
                 f"interrupted while the script was verified; it is kept as {shown_path(folder.unverified)}; "
@@ -181,8 +161,8 @@ def reduce_to_script(
         if check.holds:
             repro = with_shown_exception(repro, case, check.runs[-1].failure)
             repro.write(folder.path)
+            folder.unverified.unlink()
             return replace(attempt, repro_result=ReproResult(case, repro, check))
-    path.rename(folder.unverified)
     if check is None:
         reason = f"minify failed as it verified what is left of the script; it is kept as {folder.unverified.name}"
         return replace(attempt, repro_result=ReproResult(case, None, None, reason))
@@ -257,22 +237,6 @@ def _fails_in_eager(program: Program, run: Run) -> bool:
     terms = Terms(run.settings.timeout, run.settings.memory, in_eager=True)
     with tempfile.TemporaryDirectory(prefix="minify-") as place:
         return capture(program, Path(place) / "in-eager", terms, run.ui).failure is not None
-
-
-def _verified(path: Path, text: str, reduced: ReducedScript, run: Run) -> Verification:
-    settings = run.settings
-    conditions = Conditions(
-        reduced.failure.fingerprint,
-        time_limit(settings, reduced),
-        reduced.folders,
-        match=settings.match,
-        memory=settings.memory,
-        any_stage=True,
-        interpreters=run.interpreters,
-    )
-    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
-        control = Repro(in_eager(text), None).write(Path(folder))
-        return verify(path, conditions, control, settings.verify, display=run.ui)
 
 
 def time_limit(settings: Settings, reduced: ReducedScript) -> float:

@@ -13,6 +13,7 @@ from minifier.data.case import Case, Script, State
 from minifier.data.case.switches import others
 from minifier.data.failure import Stage
 from minifier.data.settings import Settings
+from minifier.flow.attempt import Run
 from minifier.flow.repro_search import ReproSearch
 
 EXAMPLES = str(Path(__file__).parents[1] / "cases")
@@ -24,7 +25,7 @@ def searched(case: Case, folder: Path, *, variables: bool = False, folders=(EXAM
     case = replace(case, script=Script("failing", folders=folders))
 
     def work():
-        search = ReproSearch(case, folder / "out", 60, Settings(verify=1), interpreters=forked_interpreters())
+        search = ReproSearch(case, folder / "out", 60, Run(Settings(verify=1), interpreters=forked_interpreters()))
         proof = search.search()
         if variables:
             assert proof.repro is None

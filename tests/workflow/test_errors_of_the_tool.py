@@ -39,7 +39,7 @@ def attempt(tmp_path):
 PHASES = {
     "hints": ("minifier.capturing.graph_record.hints", "reduced"),
     "check": ("minifier.reduction.reduce_case.check", "stopped"),
-    "verify": ("minifier.flow.repro_search.verify", "reduced"),
+    "forms": ("minifier.flow.repro_search.forms_for", "reduced"),
     "report": ("minifier.repro.report.write_reports.report_of", "reduced"),
 }
 SCRIPT = """
@@ -98,7 +98,6 @@ def test_an_error_in_one_form_of_repro_leaves_the_others(script, tmp_path, monke
 @pytest.mark.timeout(200)
 def test_a_repro_that_cannot_be_verified_is_kept(script, tmp_path, monkeypatch):
     monkeypatch.setattr("minifier.flow.repro_search.verify", broken)
-    monkeypatch.setattr("minifier.flow.whole_script.verify", broken)
     done = minified_here(script, tmp_path, verify=1)
     out = tmp_path / "out"
     assert done.status.value == "no-repro" and "tanh" in (out / "unverified.py").read_text()
