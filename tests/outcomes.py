@@ -12,7 +12,7 @@ from minifier.data.failure import Failure
 from minifier.reduction.summary import Summary
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.markdown import markdown
-from minifier.repro.report.outcome import Outcome, Status
+from minifier.repro.report.outcome import Outcome
 from minifier.repro.report.sections import report_of
 from minifier.repro.verify import ScriptRun, Verification
 
@@ -28,9 +28,7 @@ def finished(captured: Case, minimal: Case, repro: Repro, **changes) -> Outcome:
     """A run that reduced the captured Case to the minimal one, with a verified repro."""
     summary = Summary(len(captured.graph.ops), 1, 1, 6, {"total": 8}, True, "", 1.0)
     folder = Path.cwd() / "minify-out" / "failing-1"
-    made = Outcome(
-        Status.REDUCED, captured, minimal, summary, repro, verified(minimal.failure), "", 0.0, 12.34, folder=folder
-    )
+    made = Outcome(captured, minimal, summary, repro, verified(minimal.failure), "", 0.0, 12.34, folder=folder)
     return replace(made, **changes)
 
 

@@ -35,7 +35,7 @@ from minifier.reduction.summary import OtherFailure
 from minifier.repro.emit.forms import forms_for
 from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.report import sections
-from minifier.repro.report.outcome import Outcome, Status
+from minifier.repro.report.outcome import Outcome
 
 ACME = BackendReference("acme", BackendSource.EXPRESSION, "acme.Backend(2)", ("import acme",))
 EARLIER = Call(
@@ -149,7 +149,7 @@ def runs() -> dict[str, Outcome]:
         "source level": summed_up(finished(source, replace(source, graph=graph(output())), program), ops_before=160),
         "backward": run_of("backward", fallbacks=("a fallback",), backend_fallbacks=("The backend left", "one graph")),
         "no repro": replace(
-            exception, status=Status.NO_REPRO, repro=None, verification=None, reason="another failure\n- a\n+ b"
+            exception, repro=None, verification=None, reason="another failure\n- a\n+ b"
         ),
     }  # fmt: skip
 

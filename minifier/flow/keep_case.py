@@ -128,9 +128,8 @@ def folder_for(failing: FailingGraph, candidates: Sequence[FailingGraph], folder
 
 def list_fallbacks(ui: Ui, compared: Captured | None) -> None:
     """List what backends did with their graphs besides compiling them, where a failure is reduced nevertheless."""
-    if (told := backend_fallbacks(compared)) is not None:
-        for line in (told.head, *(f"  {line}" for line in told.lines)):
-            ui.say(line)
+    for number, line in enumerate(backend_fallbacks(compared)):
+        ui.say(f"  {line}" if number else line)
 
 
 RECORDED = "record the inputs ahead of the failing call"

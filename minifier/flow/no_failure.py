@@ -219,8 +219,13 @@ def _second_end(first: Captured, second: Captured) -> str:
 
 def _of_backend(captured: Captured, compared: Captured | None) -> Iterator[str]:
     """Yield lines about what a backend may have worked around: graphs that it left to others, and logged lines."""
-    if (told := backend_fallbacks(compared)) is not None:
-        yield from (*_listed(told.head, told.lines), *filter(None, [told.advice]))
+    if compared is not None and compared.fallbacks:
+        head, *lines = backend_fallbacks(compared)
+        yield from _listed(head, lines)
+        if any(seen.line and not seen.is_plain for seen in compared.fallbacks):
+            yield "With --fallbacks that is a failure, and is reduced like any other."
+        elif not all(seen.is_plain for seen in compared.fallbacks):
+            yield "No line of a log was heard about that, which a repro could show: --fallbacks does not count it."
     if logged := [line.splitlines()[0] for line in captured.logged if line]:
         yield from _listed("During backend calls this was logged", logged)
         yield "With --match-log REGEX a line that matches is a failure, and is reduced like any other."

@@ -18,7 +18,7 @@ from minifier.repro.emit.files_beside import contents_beside
 from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.environment import EnvironmentCollector
-from minifier.repro.report.outcome import Outcome, Status
+from minifier.repro.report.outcome import Outcome
 from minifier.repro.report.write_reports import BUNDLE, Consent, Written, write_bare_reports, write_reports
 
 
@@ -38,13 +38,8 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         nearest = nearest_change(attempt)
     with run.going_on():
         environment = collector.text(run.ui.tick)
-    told = backend_fallbacks(call.found.compared) if call is not None else None
     run.ui.show(Progress(Phase.REPORTS))
-    status = Status.NO_REPRO
-    if attempt.repro is not None and summary is not None:
-        status = Status.STOPPED if summary.stopped_because else Status.REDUCED
     outcome = Outcome(
-        status,
         attempt.case,
         _as_shown(attempt),
         summary,
@@ -61,7 +56,7 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         environment=environment,
         unsupported=tuple(losses()),
         fallbacks=attempt.fallbacks,
-        backend_fallbacks=(told.head, *told.lines) if told is not None else (),
+        backend_fallbacks=backend_fallbacks(call.found.compared) if call is not None else (),
         phases=run.ui.seconds(),
         folder=folder.path,
         errors=tuple(dict.fromkeys(run.errors)),

@@ -13,11 +13,10 @@ from minifier.data.case.store import save
 from minifier.errors import UsageError
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.markdown import LIMIT, Report, Section, fence, folded, items, markdown, prose, table
-from minifier.repro.report.outcome import Outcome, Status
+from minifier.repro.report.outcome import Outcome
 from minifier.repro.report.write_reports import (
-    BundleEntry,
     Consent,
-    plan_bundle,
+    fitting,
     read_finished,
     write_bundle,
     write_reports,
@@ -63,11 +62,12 @@ def finished(tmp_path):
     case = small_case()
     values = tmp_path / "inputs.safetensors"
     values.write_bytes(bytes(range(256)) * 40)
-    (tmp_path / "repro.py").write_text("import oddlib\n")
+    text = "import oddlib  # reads inputs.safetensors\n"
+    (tmp_path / "repro.py").write_text(text)
     save(case, tmp_path / "case")
     save(case, tmp_path / "minimal")
-    repro = Repro("import oddlib\n", None, values)
-    return tmp_path, Outcome(Status.REDUCED, case, case, None, repro, None, "", 1.0, 2.0, environment="Python: 3")
+    repro = Repro(text, None, values)
+    return tmp_path, Outcome(case, case, None, repro, None, "", 1.0, 2.0, environment="Python: 3")
 
 
 @pytest.mark.parametrize("include", [False, True])
@@ -80,18 +80,16 @@ def test_values_go_along_if_the_user_says_so(finished, include):
 
 
 def test_what_is_too_large_is_left_out_and_listed(tmp_path):
-    page = "".join(str(hash(n)) for n in range(40_000))
-    entries = [
-        BundleEntry.of("repro.py", "x = 1"),
-        BundleEntry.of("report.html", page),
-        BundleEntry.of("inputs.safetensors", "y" * 9000),
-    ]
-    plan, path = plan_bundle(entries, limit=60_000), tmp_path / "bundle.zip"
-    write_bundle(path, plan)
-    assert plan.left_out == (("report.html", len(page)),) and path.stat().st_size <= 60_000
-    with zipfile.ZipFile(path) as file:
+    text = "".join(str(hash(n)) for n in range(40_000)).encode()
+    entries, left_out = fitting(
+        {"repro.py": b"x = 1", "artifacts/graph.py": text, "inputs.safetensors": b"y" * 9000}, limit=(1 << 21) + 60_000
+    )
+    write_bundle(tmp_path / "bundle.zip", entries)
+    assert left_out == (("artifacts/graph.py", len(text)),)
+    assert (tmp_path / "bundle.zip").stat().st_size <= 60_000
+    with zipfile.ZipFile(tmp_path / "bundle.zip") as file:
         assert file.namelist() == ["repro.py", "inputs.safetensors", "LEFT_OUT.txt"]
-        assert f"report.html: {len(page)} bytes" in file.read("LEFT_OUT.txt").decode()
+        assert f"artifacts/graph.py: {len(text)} bytes" in file.read("LEFT_OUT.txt").decode()
     assert not list(tmp_path.glob(".bundle*"))
 
 

@@ -12,9 +12,9 @@ from rich.console import Console as RichConsole
 
 from minifier.flow.cli.console import Console
 from minifier.repro.report.last_block import last_block, lines_of
-from minifier.repro.report.outcome import Outcome, Status
+from minifier.repro.report.outcome import Outcome
 
-NO_REPRO = {"repro": None, "verification": None, "status": Status.NO_REPRO}
+NO_REPRO = {"repro": None, "verification": None}
 
 
 def rows(given: Outcome) -> dict[str, str]:

@@ -12,7 +12,7 @@ from case_samples import small_case
 from minifier.data.case.store import save
 from minifier.data.case.switches import is_secret
 from minifier.repro.emit.repro import Repro
-from minifier.repro.report.outcome import Outcome, Status
+from minifier.repro.report.outcome import Outcome
 from minifier.repro.report.redact import Redactor, secret_constants
 from minifier.repro.report.write_reports import Consent, read_finished, write_reports
 
@@ -112,7 +112,7 @@ def leaking(tmp_path, monkeypatch):
     (tmp_path / "artifacts" / "output_code.py").write_text(f"# of {message}\n")
     repro = Repro(PROGRAM, None)
     reason = f"it needs {TOKEN} <b>"
-    return tmp_path, Outcome(Status.REDUCED, case, case, None, repro, None, reason, 1.0, 2.0, others=(message,))
+    return tmp_path, Outcome(case, case, None, repro, None, reason, 1.0, 2.0, others=(message,))
 
 
 PIECES = ("zebra", "quagga", "Ab3d", "p&w", "p&amp;w", "w&lt;", "maria", "203.0.113")

@@ -5,7 +5,7 @@ import zipfile
 import pytest
 from vocabulary import CASES, Project
 
-from minifier.repro.report.privacy import PRIVATE, note_private, private_as_noted, shareable, without_source
+from minifier.repro.report.privacy import PRIVATE, Ownership, note_private, noted_names, shareable, without_source
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -117,9 +117,7 @@ def test_names_of_the_machine_where_it_was_captured_are_private_too(tmp_path, mo
     monkeypatch.setattr("socket.gethostname", lambda: "quinnbox.example")
     note_private(tmp_path)
     monkeypatch.undo()
-    with private_as_noted(tmp_path):
-        assert shareable("no space left on quinnbox") == "no space left on <host>"
+    assert shareable("no space left on quinnbox", Ownership(names=noted_names(tmp_path))) == "no space left on <host>"
     assert shareable("no space left on quinnbox") == "no space left on quinnbox"
     (tmp_path / PRIVATE).write_text('{"damaged": ')
-    with private_as_noted(tmp_path):
-        assert shareable("quinnbox") == "quinnbox"
+    assert noted_names(tmp_path) == ()

@@ -19,7 +19,6 @@ from minifier.flow.run import keep_unverified, minify_case, minify_each
 from minifier.process.progress import PhaseClock
 from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.emit.repro import Repro
-from minifier.repro.report.outcome import Status
 from minifier.repro.report.write_reports import write_reports
 
 pytestmark = pytest.mark.timeout(60)
@@ -40,7 +39,7 @@ def attempt(tmp_path):
 
 def written(attempt, repro=None):
     keep_unverified(attempt)
-    done = replace(outcome(), repro=repro, status=Status.NO_REPRO if repro is None else Status.REDUCED)
+    done = replace(outcome(), repro=repro)
     write_reports(attempt.folder.path, replace(done, folder=attempt.folder.path))
     return {path.name for path in attempt.folder.path.iterdir()}
 

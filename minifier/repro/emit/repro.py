@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,9 +48,9 @@ class Repro:
     template: Template | None
     tensors: Path | None = None
     variant: Variant = field(default_factory=Variant)
-    names: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, Path] = field(default_factory=dict)
-    given: Mapping[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)
 
     @property
     def beside(self) -> tuple[str, ...]:

@@ -57,7 +57,6 @@ class Outcome:
     in steps that it went on without.
     """
 
-    status: Status
     case: Case
     minimal: Case | None
     summary: Summary | None
@@ -81,6 +80,14 @@ class Outcome:
     is_own: bool = True
     secrets: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        """How the run ended."""
+        if self.repro is None:
+            return Status.NO_REPRO
+        is_stopped = self.summary is not None and self.summary.stopped_because
+        return Status.STOPPED if is_stopped else Status.REDUCED
 
     @property
     def part(self) -> str:

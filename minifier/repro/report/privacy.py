@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import getpass
 import json
@@ -11,8 +10,7 @@ import re
 import socket
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -28,7 +26,6 @@ _ABSOLUTE = re.compile(r"(?<![\w.:/<>~-])(?:/[\w.@+<>-]+)+((?:/[\w.@+<>-]+){2})"
 # Begins a word: a search from the middle of each long word would take quadratic time.
 _VERIFIED = re.compile(r"(?<![^\s\"'])[^\s\"']*/minify-verify-\w+/empty/")
 PRIVATE = "private.json"
-_noted: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("noted", default=())
 _MIN_NAME_CHARS = 3
 # Fields of a Case with the script's source or location.
 _OF_SCRIPT = (("script", "path"), ("script", "folders"), ("backend", "folders"), ("backend", "files"))
@@ -36,10 +33,14 @@ _OF_SCRIPT = (("script", "path"), ("script", "folders"), ("backend", "folders"),
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Whose code is whose. `script` are the script's folders; `public` are the files and folders of the backend."""
+    """Whose code is whose. `script` are the script's folders; `public` are the files and folders of the backend.
+
+    `names` are private names of the machine that has captured the Case, each with its placeholder.
+    """
 
     script: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
 
 
 NOBODYS = Ownership()
@@ -85,9 +86,10 @@ def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
     return text
 
 
-def without_names(text: str) -> str:
-    """Replace the names of user and machine in the text. Any other absolute path is cut to its last two components."""
-    for name, placeholder in _names():
+def without_names(text: str, noted: Iterable[tuple[str, str]] = ()) -> str:
+    """Replace the names of user and machine, and the `noted` names. Any other absolute path is cut to its last two
+    components."""
+    for name, placeholder in _names(noted):
         text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", placeholder.replace("\\", r"\\"), text)
     text = re.sub(r"/(home|Users)/[^/\s\"']+", r"/\1/<user>", text)
     return _ABSOLUTE.sub(r"<path>\1", text)
@@ -101,25 +103,17 @@ def note_private(folder: Path) -> None:
     write_atomically(folder / PRIVATE, json.dumps(_names()) + "\n")
 
 
-@contextlib.contextmanager
-def private_as_noted(folder: Path) -> Iterator[None]:
-    """Inside the context, the names noted in this folder are private, too."""
+def noted_names(folder: Path) -> tuple[tuple[str, str], ...]:
+    """Return the private names noted in this folder; none for a Case that was captured on this machine."""
     try:
-        pairs = parsed(read_text(folder / PRIVATE))
-        noted = tuple((str(name), str(placeholder)) for name, placeholder in pairs)
-    except (OSError, ValueError, TypeError):  # captured on this machine
-        noted = ()
-    token = _noted.set(noted)
-    try:
-        yield
-    finally:
-        _noted.reset(token)
+        return tuple((str(name), str(placeholder)) for name, placeholder in parsed(read_text(folder / PRIVATE)))
+    except (OSError, ValueError, TypeError):
+        return ()
 
 
-def _names() -> list[tuple[str, str]]:
+def _names(noted: Iterable[tuple[str, str]] = ()) -> list[tuple[str, str]]:
     machine = socket.gethostname()
-    names = [(machine, "<host>"), (machine.partition(".")[0], "<host>"), (_user(), "<user>")]
-    names += _noted.get()
+    names = [(machine, "<host>"), (machine.partition(".")[0], "<host>"), (_user(), "<user>"), *noted]
     return [pair for pair in names if len(pair[0]) >= _MIN_NAME_CHARS and pair[0].lower() not in _words_of_code()]
 
 
@@ -165,7 +159,7 @@ def _is_public(path: str, public: Iterable[str]) -> bool:
 
 def shareable(text: str, owned: Ownership = NOBODYS) -> str:
     """Return prose or a traceback without private paths, names and source. Secrets: see redact.py."""
-    return without_names(without_private_paths(without_source(text, owned.public), owned.script))
+    return without_names(without_private_paths(without_source(text, owned.public), owned.script), owned.names)
 
 
 def shareable_graph(text: str, clean: Callable[[str], str]) -> str:

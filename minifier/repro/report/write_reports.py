@@ -9,7 +9,7 @@ import shutil
 import typing
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from minifier.data.case.files import (
     read_text,
 )
 from minifier.data.case.run_folder import typed_path
-from minifier.data.case.serial import pack, parsed, unpack
+from minifier.data.case.serial import pack, parsed, unpack, unpack_fields
 from minifier.data.case.store import (
     ARTIFACTS,
     ATTEMPTS,
@@ -46,7 +46,6 @@ from minifier.data.fields import regex, source, within
 from minifier.errors import UsageError
 from minifier.process.distributions import github_repository, installed
 from minifier.repro.emit.files_beside import contents_beside, files_beside
-from minifier.repro.emit.forms import Template, Variant
 from minifier.repro.emit.input_source import TENSOR_FILE
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.markdown import (
@@ -66,7 +65,7 @@ from minifier.repro.report.outcome import ORIGINS, PLACE, Outcome, result_data
 from minifier.repro.report.privacy import (
     Ownership,
     changed_strings,
-    private_as_noted,
+    noted_names,
     shareable,
     shareable_case,
     shareable_graph,
@@ -77,7 +76,7 @@ from minifier.repro.report.sections import report_of
 
 MAX_DEPTH = 1000  # levels of nested expressions of a repro; a sum of terms has one for each
 
-_VERSION = 3
+_VERSION = 4
 # Fields of a run that are in files of their own, or in none. The others are in finished.json by their types.
 _ELSEWHERE = ("case", "minimal", "repro", "folder", "mark", "is_own")
 _STORED = {name: kind for name, kind in typing.get_type_hints(Outcome).items() if name not in _ELSEWHERE}
@@ -120,48 +119,37 @@ def write_reports(out: Path, outcome: Outcome, consent: Consent = Consent(), wit
         shutil.rmtree(out / ATTEMPTS, ignore_errors=True)
     if outcome.minimal is None:
         shutil.rmtree(out / "minimal", ignore_errors=True)
-    owned = Ownership(outcome.case.script.path, outcome.backend_files)
-    with private_as_noted(out / "case"):
-        redactor = _redactor(outcome)
+    owned = Ownership(outcome.case.script.path, outcome.backend_files, noted_names(out / "case"))
+    redactor = _redactor(outcome)
 
-        def clean(file: str, text: str) -> str:
-            return shareable(redactor.clean(file, text), owned)
+    def clean(file: str, text: str) -> str:
+        return shareable(redactor.clean(file, text), owned)
 
-        constants = secret_constants(outcome.repro.text, redactor) if outcome.repro is not None else ()
-        texts = {RESULT: _result_text(outcome, redactor)}
-        case = list(case_entries(out, outcome, owned, redactor, clean))
-        shared = case[0].content() if outcome.repro is not None else b""
-        public = changed_strings(result_data(outcome), functools.partial(clean, RESULT))
-        public = with_mark(public, out, shared, consent.data)
-        others = [*other_entries(out, outcome, consent.data), *artifact_entries(out, clean)]
-        known = plan_bundle([*case, BundleEntry.of(RESULT, public), *others])
-        report = report_of(_as_shown(outcome, owned, redactor, clean), outcome)
-        files = tuple(bundle_section(known, constants, consent.constants))
-        texts |= {MARKDOWN: markdown(report.plus(files)), PAGE: page(report.plus(files))}
-        culprit = "torch" if outcome.case.is_of_torch else outcome.case.backend.distribution
-        issue = issue_of(report, github_repository(culprit) if culprit else "") if with_issue else None
-    plan = plan_bundle(
-        [
-            *case[:1],
-            BundleEntry.of(MARKDOWN, texts[MARKDOWN]),
-            BundleEntry.of(RESULT, public),
-            *case[1:],
-            BundleEntry.of(PAGE, texts[PAGE]),
-            *others,
-        ]
-    )
-    is_bundled = consent.constants or not constants
-    entries = tuple((entry.name, entry.size) for entry in plan.entries) if is_bundled else ()
+    constants = secret_constants(outcome.repro.text, redactor) if outcome.repro is not None else ()
+    texts = {RESULT: _result_text(outcome, redactor)}
+    of_case = case_entries(out, outcome, owned, redactor, clean)
+    public = changed_strings(result_data(outcome), functools.partial(clean, RESULT))
+    public = with_mark(public, out, of_case.get("repro.py", b""), consent.data)
+    others = other_entries(out, outcome, consent.data) | artifact_entries(out, clean)
+    entries, left_out = fitting({**of_case, RESULT: public.encode(), **others})
+    report = report_of(_as_shown(outcome, owned, redactor, clean), outcome)
+    files = tuple(bundle_section(entries, constants, consent.constants))
+    texts |= {MARKDOWN: markdown(report.plus(files)), PAGE: page(report.plus(files))}
+    culprit = "torch" if outcome.case.is_of_torch else outcome.case.backend.distribution
+    issue = issue_of(report, github_repository(culprit) if culprit else "") if with_issue else None
+    entries |= {name: texts[name].encode() for name in (MARKDOWN, PAGE)}
     _keep(out, outcome, consent, tuple(redactor.taken))
     for name, text in texts.items():
         write_atomically(out / name, text)
-    bundle = out / BUNDLE
-    if is_bundled:
-        write_bundle(bundle, plan)
+    bundle: Path | None = out / BUNDLE
+    if consent.constants or not constants:
+        write_bundle(out / BUNDLE, entries)
     else:
-        bundle.unlink(missing_ok=True)
+        (out / BUNDLE).unlink(missing_ok=True)
+        bundle, entries = None, {}
+    sizes = tuple((name, len(content)) for name, content in entries.items())
     removals = tuple(dict.fromkeys(redactor.removals))
-    return Written(bundle if is_bundled else None, entries, plan.left_out, constants, removals, issue)
+    return Written(bundle, sizes, left_out, constants, removals, issue)
 
 
 def remove_script(script: Path, keep: Collection[str] = ()) -> None:
@@ -226,10 +214,9 @@ def _keep(out: Path, outcome: Outcome, consent: Consent, secrets: tuple[str, ...
         and {
             "template": pack(repro.template),
             "variant": pack(repro.variant),
-            "tensors": repro.tensors is not None,
-            "names": dict(repro.names),
-            MARK: outcome.mark,
+            "names": repro.names,
         },
+        "mark_of_repro": outcome.mark,
         "include_data": consent.data,
         "include_constants": consent.constants,
         "secrets": list(secrets),  # a later run may not have their variables
@@ -258,10 +245,10 @@ def read_finished(out: Path) -> tuple[Outcome, Consent]:
             raise ValueError(f"expected version {_VERSION}")
         sections = {name: _section(kind, name, data[name]) for name, kind in _STORED.items() if name in data}
         repro = _repro(out, data["repro"])
-        mark = unpack(str, (data["repro"] or {}).get(MARK, ""))
         own = is_made_here(RECORD, data)
         for pattern in filter(None, (sections.get("match"), sections.get("match_log"))):
             regex(pattern)
+        mark = unpack(str, data["mark_of_repro"])
         outcome = Outcome(
             case=load(folder), minimal=minimal, repro=repro, folder=out, mark=mark, is_own=own, **sections
         )
@@ -282,15 +269,15 @@ def _section(kind: Any, name: str, value: Any) -> Any:
 def _repro(out: Path, data: dict[str, Any] | None) -> Repro | None:
     if data is None:
         return None
-    template = Template(data["template"]) if data["template"] else None
     text = read_text(out / "repro.py")
     try:
         source(text, max_depth=MAX_DEPTH)
     except ValueError as error:
         raise UsageError(f"{out / 'repro.py'} is damaged: {error}") from None
-    variant, names = unpack(Variant, data["variant"]), unpack(dict[str, str], data["names"])
     files = {name: out / name for name in files_beside(text) if (out / name).exists()}
-    return Repro(text, template, out / TENSOR_FILE if data["tensors"] else None, variant, names, files)
+    tensors = out / TENSOR_FILE if TENSOR_FILE in text and (out / TENSOR_FILE).exists() else None
+    repro: Repro = unpack_fields(Repro, data, text=text, tensors=tensors, files=files, given={})
+    return repro
 
 
 def said_size(size: int) -> str:
@@ -298,8 +285,10 @@ def said_size(size: int) -> str:
     return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"
 
 
-def bundle_section(plan: Plan, constants: Sequence[SecretConstant], is_allowed: bool) -> Iterable[Section]:
-    """Return the section. `plan` has the entries beside the reports, whose sizes are known once they are written."""
+def bundle_section(
+    entries: Mapping[str, bytes], constants: Sequence[SecretConstant], is_allowed: bool
+) -> Iterable[Section]:
+    """Return the section. `entries` are those beside the reports, whose sizes are known once they are written."""
     blocks = []
     if constants:
         where = ", ".join(map(str, constants))
@@ -307,7 +296,7 @@ def bundle_section(plan: Plan, constants: Sequence[SecretConstant], is_allowed: 
     if constants and not is_allowed:
         blocks.append(f"So there is no {BUNDLE}: `minify report FOLDER --bundle-private` writes it all the same.")
     else:
-        sizes = [f"`{entry.name}`, {said_size(entry.size)}" for entry in plan.entries]
+        sizes = [f"`{name}`, {said_size(len(content))}" for name, content in entries.items()]
         blocks.append(items(["`report.md`, this report", "`report.html`, this report as a page", *sizes]))
     return sections_of(f"Files in {BUNDLE}", *blocks, level=3, weight=1)
 
@@ -315,90 +304,73 @@ def bundle_section(plan: Plan, constants: Sequence[SecretConstant], is_allowed: 
 LIMIT = 25 * 2**20  # bytes of an attachment on GitHub
 BUNDLE = "bundle.zip"
 _ENTRY_OVERHEAD_BYTES = 1 << 12  # for each entry's headers
+_REPORTS_BYTES = 1 << 21  # for report.md and report.html, which name the other entries
 
 
-@dataclass(frozen=True, slots=True)
-class BundleEntry:
-    """A file of the bundle. `size` is in bytes."""
-
-    name: str
-    size: int
-    content: Callable[[], bytes]
-
-    @classmethod
-    def of(cls, name: str, text: str) -> BundleEntry:
-        """Return the entry with this text."""
-        data = text.encode()
-        return cls(name, len(data), lambda: data)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The entries of a bundle, and the (name, size) of the entries left out because of their size, in bytes."""
-
-    entries: tuple[BundleEntry, ...]
-    left_out: tuple[tuple[str, int], ...]
-
-
-def plan_bundle(entries: Iterable[BundleEntry], limit: int = LIMIT) -> Plan:
-    """Return the entries that fit into `limit` bytes together, the most important first."""
-    held, left_out = list[BundleEntry](), list[tuple[str, int]]()
-    remaining_bytes = limit - _ENTRY_OVERHEAD_BYTES
-    for entry in entries:
-        size = len(zlib.compress(entry.content())) + _ENTRY_OVERHEAD_BYTES
+def fitting(entries: Mapping[str, bytes], limit: int = LIMIT) -> tuple[dict[str, bytes], tuple[tuple[str, int], ...]]:
+    """Return the entries that fit into a bundle of `limit` bytes beside the reports, the first ones first; and the
+    (name, size) of the others, which the entry LEFT_OUT.txt lists."""
+    held, left_out = dict[str, bytes](), dict[str, int]()
+    remaining_bytes = limit - _ENTRY_OVERHEAD_BYTES - _REPORTS_BYTES
+    for name, content in entries.items():
+        size = len(zlib.compress(content)) + _ENTRY_OVERHEAD_BYTES
         if size > remaining_bytes:
-            left_out.append((entry.name, entry.size))
+            left_out[name] = len(content)
             continue
         remaining_bytes -= size
-        held.append(entry)
+        held[name] = content
     if left_out:
-        rows = "".join(f"{name}: {size} bytes\n" for name, size in left_out)
-        held.append(BundleEntry.of("LEFT_OUT.txt", f"Too large for an attachment of {limit} bytes:\n{rows}"))
-    return Plan(tuple(held), tuple(left_out))
+        rows = "".join(f"{name}: {size} bytes\n" for name, size in left_out.items())
+        held["LEFT_OUT.txt"] = f"Too large for an attachment of {limit} bytes:\n{rows}".encode()
+    return held, tuple(left_out.items())
 
 
-def write_bundle(path: Path, plan: Plan) -> None:
-    """Write the archive with the planned entries."""
+def write_bundle(path: Path, entries: Mapping[str, bytes]) -> None:
+    """Write the archive with these entries."""
     with written_whole(path) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as bundle:
-        for entry in plan.entries:
-            bundle.writestr(entry.name, entry.content())
+        for name, content in entries.items():
+            bundle.writestr(name, content)
 
 
 def case_entries(
     folder: Path, outcome: Outcome, owned: Ownership, redactor: Redactor, clean: Callable[[str, str], str]
-) -> Iterator[BundleEntry]:
+) -> dict[str, bytes]:
     """Return the entries with the repro and the reduced Case, without what is private; the repro's constants stay."""
+    texts: dict[str, str] = {}
     if outcome.repro is not None:
         program = without_secret_comments("repro.py", outcome.repro.text, redactor)
-        yield BundleEntry.of("repro.py", without_private_paths(program, owned.script))
+        texts["repro.py"] = without_private_paths(program, owned.script)
     if (folder / f"minimal/{CASE}").exists():
         definitions = definitions_left(outcome.minimal) if outcome.minimal is not None else ""
         definitions = without_private_paths(redactor.clean(CASE, definitions), owned.script)
         case, graph = ((folder / "minimal" / name).read_text(encoding="utf-8") for name in (CASE, GRAPH))
-        yield BundleEntry.of(f"minimal/{CASE}", shareable_case(case, definitions, functools.partial(clean, CASE)))
-        yield BundleEntry.of(f"minimal/{GRAPH}", shareable_graph(graph, functools.partial(clean, GRAPH)))
+        texts[f"minimal/{CASE}"] = shareable_case(case, definitions, functools.partial(clean, CASE))
+        texts[f"minimal/{GRAPH}"] = shareable_graph(graph, functools.partial(clean, GRAPH))
+    return {name: text.encode() for name, text in texts.items()}
 
 
-def other_entries(folder: Path, outcome: Outcome, include_data: bool) -> Iterator[BundleEntry]:
+def other_entries(folder: Path, outcome: Outcome, include_data: bool) -> dict[str, bytes]:
     """Return the entries with the installed packages and, with the user's permission, the files that the repro reads.
 
     Values are in a file only if the failure needs exactly these.
     """
-    yield BundleEntry.of("packages.txt", installed())
-    for name in outcome.repro.beside if include_data and outcome.repro is not None else ():
-        path = folder / name
-        yield BundleEntry(name, path.stat().st_size, functools.partial(read_bytes, path, MAX_TENSOR_BYTES))
+    read = outcome.repro.beside if include_data and outcome.repro is not None else ()
+    return {
+        "packages.txt": installed().encode(),
+        **{name: read_bytes(folder / name, MAX_TENSOR_BYTES) for name in read},
+    }
 
 
-def artifact_entries(folder: Path, clean: Callable[[str, str], str]) -> Iterator[BundleEntry]:
+def artifact_entries(folder: Path, clean: Callable[[str, str], str]) -> dict[str, bytes]:
     """Return the entries with what the compiler made of the reduced Case, without what is private."""
+    entries: dict[str, bytes] = {}
     for path in sorted((folder / ARTIFACTS).glob("*")):
         name = f"{ARTIFACTS}/{path.name}"
         try:
-            text = read_text(path, errors="replace")
+            entries[name] = clean(name, read_text(path, errors="replace")).encode()
         except NotAFile as error:
             raise UsageError(f"{path}: {error.strerror}. Remove it.") from None
-        yield BundleEntry.of(name, clean(name, text))
+    return entries
 
 
 def with_mark(data: dict[str, Any], folder: Path, program: bytes, include_data: bool) -> str:
