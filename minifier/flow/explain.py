@@ -1,32 +1,200 @@
-"""Find the part at fault in a verified repro, and verify changes that avoid the failure."""
+"""Find the part at fault in a verified repro, and verify changes that avoid the failure.
+
+The controls tell it first, torch's backends that compile nothing: what fails alike with one of them is a part of torch
+ahead of the backend. Then probes ask the compiler.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import re
+import runpy
 import shutil
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from minifier.capturing.capture import passes_without
 from minifier.capturing.uncompiled import statement_of
-from minifier.data.case import Case
+from minifier.data.case import EAGER, BackendReference, BackendSource, Case
 from minifier.data.case.literals import WITHOUT, setting_statement
 from minifier.data.case.run_folder import RunFolder
-from minifier.data.failure import Kind
+from minifier.data.failure import Failure, Kind, Stage, same
+from minifier.data.failure.evidence import fatal_signal
+from minifier.data.failure.fingerprint import with_native
+from minifier.data.failure.frames import is_beside_torch, is_torchs
+from minifier.data.failure.normalise import headline, normalise
+from minifier.data.failure.observed import status_of_exit
+from minifier.data.settings import Settings
+from minifier.data.torch_names import FILE_OF_CALLS
 from minifier.errors import LimitReached, NoRepro, StoppedEarly, UsageError
 from minifier.flow.attempt import Attempt, ReproResult, Run, stopped_if_interrupted
-from minifier.flow.controls import DECOMPOSES, part_ahead_of_backend, with_control
 from minifier.flow.folders import asked_there
 from minifier.flow.reduce_in_child import in_child, with_threads
-from minifier.flow.repro_search import search_for
-from minifier.process.progress import Phase, Progress
+from minifier.flow.repro_search import in_place_of, search_for
+from minifier.process.child import signal_name
+from minifier.process.interpreters import replace_programs_folder
+from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.reduction.changes import Change, changes_of
 from minifier.reduction.explain import OWN_PASS, explain, with_setting
-from minifier.reduction.summary import Summary
+from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
+from minifier.reduction.summary import ALIKE, Summary
 from minifier.repro.emit.repro import Repro, write_repro
+from minifier.repro.emit.statements import guard_seconds
+from minifier.repro.report.failure_text import is_own_check
 from minifier.repro.report.outcome import Outcome
 from minifier.repro.report.write_reports import read_finished, write_reports
+from minifier.repro.source.reduce_script import ReducedScript
+from minifier.torch_side.torch_private.dynamo import INDUCTOR, backend_error
+
+_MIN_TIMEOUT_SECONDS = 60.0
+_DYNAMO, _AOT = "Dynamo", "AOTAutograd"
+DECOMPOSES = f"{_AOT} with inductor's decompositions and partition"
+_PART_OF_CONTROL = {"aot_eager": _AOT, "aot_eager_decomp_partition": DECOMPOSES}
+_NO_BACKEND_NEEDED = "The failure needs no backend."
+_COMPILES_NOTHING = "The backend compiles nothing."
+_IN_EACH_CALL = 'With backend="aot_eager" in each call'
+_FILE = re.compile(r'^  File "([^"\n]+)"', re.MULTILINE)
+
+
+def run_controls(case: Case, repro: Repro, settings: Settings, display: Display = SILENT) -> Iterator[tuple[str, str]]:
+    """Run the repro of a graph with torch's backends that compile nothing; yield (backend, how it ended).
+
+    No control applies if the failure is only a logged line, or without a backend.
+    """
+    is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
+    if is_line or repro.template is None or case.is_of_torch:
+        return
+    for name in _PART_OF_CONTROL if case.backend.name == INDUCTOR else list(_PART_OF_CONTROL)[:1]:
+        if not _is_control(case.backend, name) and (how := _run_with(name, case, repro, settings, display)):
+            yield name, how
+
+
+def part_ahead_of_backend(case: Case, failing_control: str) -> tuple[str, str]:
+    """Return the part of torch at fault ahead of the backend, and a sentence that tells why; ("", "") if none is known.
+
+    It is the first with which the failure shows. `failing_control` is "" if no control fails.
+    """
+    if case.while_tracing or case.backend.expression == EAGER.expression:
+        return (_DYNAMO, _NO_BACKEND_NEEDED) if _is_of_torchs_code(case.failure) else ("", "")
+    if failing_control:
+        return _PART_OF_CONTROL[failing_control], f'With backend="{failing_control}" it fails in the same way.'
+    part = next((part for name, part in _PART_OF_CONTROL.items() if _is_control(case.backend, name)), "")
+    return part, _COMPILES_NOTHING if part else ""
+
+
+def part_of_script(
+    reduced: ReducedScript, failure: Failure, backend: BackendReference, *, is_checked: bool = False
+) -> tuple[str, str]:
+    """Return the same for a script that is left, from how it ended without its backends.
+
+    If it `is_checked` against eager mode, its failure is another value, whatever raises for want of the right one.
+    """
+    if not (is_checked or _is_of_torchs_code(failure)):
+        return "", ""
+    if reduced.without_backends:
+        return _DYNAMO, _NO_BACKEND_NEEDED
+    if reduced.in_aot_eager:
+        return _AOT, f"{_IN_EACH_CALL} it fails in the same way."
+    if reduced.in_aot_eager is False and backend.name == INDUCTOR:
+        return INDUCTOR, f"{_IN_EACH_CALL} it does not fail in this way."
+    return "", ""
+
+
+def with_control(case: Case, name: str) -> Case:
+    """Return the Case with this backend of torch in the place of its own, whose imports stay."""
+    control = BackendReference(name, BackendSource.REGISTERED, f'"{name}"')
+    return replace(case, backend=in_place_of(case.backend, control))
+
+
+def _is_control(backend: BackendReference, name: str) -> bool:
+    return backend.expression == f'"{name}"'
+
+
+def _is_of_torchs_code(failure: Failure) -> bool:
+    """Whether torch raises, or computes wrong numbers: not the user's code that it calls, such as a fake kernel."""
+    fingerprint = failure.fingerprint
+    if fingerprint.stage is Stage.COMPARE or is_own_check(failure):
+        return True
+    raising = fingerprint.raising
+    is_torch = raising is not None and f"{raising.module}.".startswith("torch.")
+    return is_torch and not _has_own_code(_FILE.findall(failure.traceback))
+
+
+def _has_own_code(files: Sequence[str]) -> bool:
+    """Whether torch's code calls other code than Python's: the files of the frames, the outermost first.
+
+    A compiled function of the script is called by torch, too: the frames within its innermost call count.
+    """
+    calls = [number for number, file in enumerate(files) if file.endswith(FILE_OF_CALLS)]
+    within = itertools.dropwhile(lambda file: not is_torchs(file), files[calls[-1] if calls else 0 :])
+    return any(map(is_beside_torch, within))
+
+
+def _run_with(name: str, case: Case, repro: Repro, settings: Settings, display: Display) -> str:
+    """Run the repro with another backend, and describe the result; "" if that is not possible."""
+    assert repro.template is not None, "a repro of a graph"
+    try:
+        script = write_repro(with_control(case, name), repro.template, repro.variant, settings.memory)
+    except NoRepro:
+        return ""
+    display.show(Progress(Phase.CONTROLS))
+    scratch = Path(tempfile.mkdtemp(prefix="minify-"))
+    try:
+        seconds = max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS) + guard_seconds(case)
+        limits = Limits(seconds, settings.memory)
+        (end,) = run_again_if_killed([lambda: _run(script, case)], limits, scratch, display.tick)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return end_of_control(end, case.failure)
+
+
+def _run(script: Repro, case: Case) -> dict[str, Any]:
+    """Run the script as an interpreter would. This is done in a child, in a folder of its own."""
+    replace_programs_folder(case.import_path)
+    os.environ.update(script.given)
+    script.write(Path.cwd())
+    sys.argv = ["repro.py"]
+    try:
+        runpy.run_path("repro.py", run_name="__main__")
+    except SystemExit as end:
+        status = status_of_exit(end.code)
+        return {"how": "passes" if not status else f"ends with exit status {status}"}
+    except BaseException as error:  # noqa: BLE001 - any exception is a result
+        return {"how": ALIKE if _is_alike(error, case.failure) else f"raises {type(backend_error(error)).__name__}"}
+    return {"how": "passes"}
+
+
+def _is_alike(error: BaseException, failure: Failure) -> bool:
+    """Whether the control's exception is the failure, and torch's; of a wrong result, the repro's own assertion."""
+    inner = backend_error(error)
+    if failure.fingerprint.stage is Stage.COMPARE:
+        return isinstance(error, AssertionError) and inner is error
+    seen = type(inner).__name__, headline(normalise(str(inner)))
+    files = [frame.filename for frame in traceback.extract_tb(inner.__traceback__)]
+    sought = failure.type.rpartition(".")[2], headline(normalise(failure.message))
+    return seen == sought and not _has_own_code(files)
+
+
+def end_of_control(end: ChildEnd, failure: Failure) -> str:
+    """Describe the result of a run; "" if this tool was at fault."""
+    if end.fault:
+        return ""
+    if end.timed_out:
+        return "does not end"
+    if end.result is None:
+        if end.signal is None or end.exhausted:
+            return "the process dies"
+        death = with_native(fatal_signal(failure.fingerprint.stage, signal_name(end.signal)), end.written)
+        return ALIKE if same(failure.fingerprint, death.fingerprint) else "the process dies"
+    return str(end.result["how"])
+
 
 _MIN_SECONDS = 20.0  # for an explanation, however short the reduction was
 _MAX_SHARE = 0.5  # of the reduction's seconds, for an explanation

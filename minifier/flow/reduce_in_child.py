@@ -48,7 +48,7 @@ from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads
 from minifier.reduction.probe.verdicts import Prober
 from minifier.reduction.reduce_case import ReductionTask, reduce_case
 from minifier.reduction.summary import Summary
-from minifier.repro.emit.steps import guard_gibibytes
+from minifier.repro.emit.statements import guard_gibibytes
 
 if TYPE_CHECKING:
     from minifier.reduction.cluster.link import Cluster

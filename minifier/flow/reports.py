@@ -9,8 +9,7 @@ from minifier.data.case import Case, Drawn, TensorInput
 from minifier.data.case.files import mark_of_repro
 from minifier.data.losses import losses
 from minifier.flow.attempt import Attempt, backend_fallbacks
-from minifier.flow.controls import part_ahead_of_backend, run_controls
-from minifier.flow.explain import with_explanation
+from minifier.flow.explain import part_ahead_of_backend, run_controls, with_explanation
 from minifier.flow.short_definitions import nearest_change
 from minifier.process.progress import Phase, Progress
 from minifier.reduction.summary import Summary

@@ -20,7 +20,7 @@ from minifier.process.machine import cores
 from minifier.process.progress import Phase, Progress
 from minifier.repro.emit.forms import Form, Template, Variant, forms_for
 from minifier.repro.emit.repro import Repro, write_repro
-from minifier.repro.emit.steps import guard_gibibytes, guard_seconds
+from minifier.repro.emit.statements import guard_gibibytes, guard_seconds
 from minifier.repro.source.run_source import in_eager
 from minifier.repro.verify import RUNS, Conditions, Verification, verify
 from minifier.search import fewest

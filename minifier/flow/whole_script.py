@@ -24,7 +24,7 @@ from minifier.data.settings import Settings
 from minifier.data.torch_names import FOLDERS_OF_COMPILE
 from minifier.errors import FailsByItself, NoRepro, NothingToReduce, StoppedAtOnce, StoppedEarly
 from minifier.flow.attempt import Attempt, Reduced, ReproResult, Run
-from minifier.flow.controls import part_of_script
+from minifier.flow.explain import part_of_script
 from minifier.flow.folders import Asked, lock_run, make_folder, note_run
 from minifier.flow.reduce_in_child import INTERRUPTED
 from minifier.flow.reports import report

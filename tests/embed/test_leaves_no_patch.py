@@ -8,7 +8,7 @@ import torch
 from torch._dynamo import convert_frame, output_graph
 
 import minifier
-from minifier.flow.embed.recording import record_graphs
+from minifier.flow.embed.function import record_graphs
 
 pytestmark = pytest.mark.timeout(100)
 X = torch.ones(2)

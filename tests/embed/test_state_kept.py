@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from minifier.flow.embed.recording import copied, state_kept
+from minifier.flow.embed.function import copied, state_kept
 
 
 @pytest.mark.parametrize("of_method", [False, True])

@@ -7,7 +7,7 @@ from vocabulary import in_child
 from minifier.capturing.slicing import with_definitions
 from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
-from minifier.flow.controls import part_ahead_of_backend, run_controls
+from minifier.flow.explain import part_ahead_of_backend, run_controls
 from minifier.repro.emit.forms import forms_for
 from minifier.repro.emit.repro import write_repro
 

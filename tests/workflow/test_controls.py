@@ -6,7 +6,7 @@ from minifier.data.case import BackendReference, BackendSource
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage
 from minifier.data.failure.fingerprint import DAMAGED_HEAP
 from minifier.data.failure.frames import STDLIB_FOLDERS, Frame
-from minifier.flow.controls import end_of_control, part_of_script
+from minifier.flow.explain import end_of_control, part_of_script
 from minifier.reduction.probe.children import ChildEnd
 from minifier.reduction.summary import ALIKE
 from minifier.repro.source.reduce_script import ReducedScript

@@ -30,8 +30,7 @@ from minifier.data.torch_names import (
     WHILE_LOOP,
 )
 from minifier.errors import NoRepro
-from minifier.repro.emit.naming import Names
-from minifier.repro.emit.script_text import script_name, under
+from minifier.repro.emit.script_text import Names, script_name, under
 
 _BINARY = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",

@@ -15,14 +15,14 @@ from minifier.data.case.inputs import drawn_storages
 from minifier.data.case.literals import imports_of, imports_of_config, literal, script_names, setting_statement
 from minifier.data.case.store import copy_atomically, write_atomically
 from minifier.data.case.switches import statements
-from minifier.repro.emit.call_source import call_source
 from minifier.repro.emit.files_beside import NOTE_OF_FILE, VariablesSource, files_read, variables_source
 from minifier.repro.emit.footer import footer, imports_of_operators
 from minifier.repro.emit.forms import Form, Template, Variant, makes_inputs
 from minifier.repro.emit.graph_source import FunctionSource, function_source, with_public_flex
 from minifier.repro.emit.input_source import TENSOR_FILE, input_lines, marks
-from minifier.repro.emit.naming import TEMPLATE_NAMES, Names
 from minifier.repro.emit.script_text import (
+    TEMPLATE_NAMES,
+    Names,
     blank_lines_above,
     is_stdlib,
     keep_script_names,
@@ -32,8 +32,7 @@ from minifier.repro.emit.script_text import (
     split_imports,
     under,
 )
-from minifier.repro.emit.steps import wrapped
-from minifier.repro.emit.template import form_source, imports_of_template
+from minifier.repro.emit.statements import call_source, form_source, imports_of_template, wrapped
 
 
 @dataclass(frozen=True, slots=True)

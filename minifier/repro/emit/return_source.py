@@ -7,7 +7,7 @@ from minifier.data.case.graph import Graph
 from minifier.data.case.values import is_float
 from minifier.errors import NoRepro
 from minifier.repro.emit.input_source import tangent_source
-from minifier.repro.emit.naming import Names
+from minifier.repro.emit.script_text import Names
 
 
 def _results(graph: Graph) -> list[tuple[str, TensorMeta | None]]:

@@ -23,7 +23,7 @@ from minifier.process.interpreters import Interpreter, Interpreters, clean_envir
 from minifier.process.machine import MemoryWatch, free_memory, limit_data
 from minifier.process.progress import SILENT, Phase, Progress, Ui
 from minifier.repro.emit.files_beside import files_beside
-from minifier.repro.emit.steps import THE_END
+from minifier.repro.emit.statements import THE_END
 
 RUNS = 3
 _MAX_KILLED = 2  # interpreters that somebody killed and others replace
