@@ -95,23 +95,20 @@ class Run:
 class FailingCall:
     """A failing backend call: its failure in a run of the script, and the folder of its Case.
 
-    A second run, to record the inputs, takes place in `place`. `other_failures` are the script's other failures, in
-    sentences.
+    `is_recorded`: a second run of the script has recorded the inputs ahead of the call.
     """
 
     found: FoundFailures
     failing: FailingGraph
     folder: Path
-    place: Path
-    other_failures: tuple[str, ...] = ()
-    fallbacks: tuple[str, ...] = ()
+    is_recorded: bool = False
 
-    @classmethod
-    def of(cls, found: FoundFailures, failing: FailingGraph) -> FailingCall:
-        """Build the failing call from a found failure."""
-        others = tuple(f"graph {f.number}: {f.sentence}" for f in found.captured.failing if f is not failing)
-        place = found.work / f"again-{failing.number}-{failing.call}"
-        return cls(found, failing, found.graphs / str(failing.number), place, others, found.fallbacks)
+    @property
+    def other_failures(self) -> tuple[str, ...]:
+        """The script's other failures, in sentences."""
+        own = self.failing.number, self.failing.call
+        others = (each for each in self.found.captured.failing if (each.number, each.call) != own)
+        return tuple(f"graph {each.number}: {each.sentence}" for each in others)
 
     @property
     def unsaved(self) -> bool:

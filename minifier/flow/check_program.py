@@ -88,6 +88,11 @@ def _check_script(program: Program) -> None:
 
 
 _MIB = 2**20
+# Settings that are an option's value.
+_SETTINGS = (
+    "match", "match_log", "timeout", "workers", "budget", "max_probes", "include_data", "bundle_private", "compare",
+    "verify", "level", "cluster", "explain",
+)  # fmt: skip
 _UNCONDITIONAL = ("ops", "statements")  # these passes are always made
 
 
@@ -95,26 +100,14 @@ def settings_of(values: dict[str, Any]) -> Settings:
     """Return the settings for these values, by option. Raises UsageError for invalid or contradictory values."""
     for option in ("match", "match_log"):
         _check_pattern("--" + option.replace("_", "-"), values[option])
-    memory = values["memory"]
+    given = {name: values[name] for name in _SETTINGS if name in values}
     return Settings(
-        match=values["match"],
-        match_log=values["match_log"],
-        timeout=values["timeout"],
-        memory=memory * _MIB if memory is not None else None,
-        workers=values["workers"],
-        budget=values["budget"],
-        max_probes=values["max_probes"],
-        include_data=values["include_data"],
-        bundle_private=values["bundle_private"],
-        compare=values["compare"],
+        **given,
+        memory=values["memory"] * _MIB if values["memory"] is not None else None,
         measure=_tolerance(values),
-        verify=values["verify"],
         passes=None if values["passes"] is None else _check_passes("--passes", values["passes"].split(",")),
         skipped=_check_passes("--skip-pass", values["skip_pass"]),
-        level=values.get("level", "auto"),
         silent_fallbacks=values.get("fallbacks", False),
-        cluster=values["cluster"],
-        explain=values.get("explain", True),
     )
 
 

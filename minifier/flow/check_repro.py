@@ -165,29 +165,25 @@ def unpack_bundle(path: Path, into: Path) -> Path:
     """
     try:
         with zipfile.ZipFile(path) as bundle:
-            names = bundle.namelist()
-            if "repro.py" not in names:
+            if "repro.py" not in bundle.namelist():
                 raise UsageError(f"{path} has no repro.py: it is not a bundle, or that of a run without a repro.")
             script = into / "repro.py"
             for name in _MAX_ENTRY_BYTES:
-                _extract_once(bundle, name, into / name)
-            for name in files_beside(script.read_text(encoding="utf-8", errors="replace")):
-                if name not in _MAX_ENTRY_BYTES:
-                    _extract_once(bundle, name, into / name)
+                _extract(bundle, name, into / name)
+            for name in {*files_beside(script.read_text(encoding="utf-8", errors="replace"))} - {*_MAX_ENTRY_BYTES}:
+                _extract(bundle, name, into / name)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
         raise UsageError(f"{path} cannot be unpacked: {error}. Ask for it again.") from None
     return script
 
 
-def _extract_once(bundle: zipfile.ZipFile, name: str, to: Path) -> None:
-    names = bundle.namelist()
-    if names.count(name) > 1:
-        raise UsageError(f"{bundle.filename} has {name} more than once: this is no bundle of minify's.")
-    if name in names:
-        _extract(bundle, name, to)
-
-
 def _extract(bundle: zipfile.ZipFile, name: str, to: Path) -> None:
+    """Extract the entry, if the bundle has one of this name."""
+    count = bundle.namelist().count(name)
+    if count > 1:
+        raise UsageError(f"{bundle.filename} has {name} more than once: this is no bundle of minify's.")
+    if not count:
+        return
     if bundle.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise UsageError(f"{name} in it is compressed in a way that minify never does.")
     remaining = limit = _MAX_ENTRY_BYTES.get(name, MAX_FILE_BYTES)

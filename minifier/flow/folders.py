@@ -236,8 +236,7 @@ def _record(asked: Asked) -> dict[str, Any]:
 
 def is_run(folder: Path) -> bool:
     """Whether a run has written its record into this folder."""
-    record = _read(folder / RUN_FILE)
-    return isinstance(record, dict) and {"target", "source", "graph"} <= record.keys()
+    return {"target", "source", "graph"} <= _read(folder / RUN_FILE).keys()
 
 
 def is_finished(folder: Path) -> bool:
@@ -262,12 +261,6 @@ def script_there(folder: Path) -> Asked | None:
     """Return the program whose source a run in this folder was reducing when it was interrupted, or None."""
     run = RunFolder(folder)
     return asked_there(folder) if run.reached.exists() and not (run.case / CASE).exists() else None
-
-
-def _read(path: Path) -> Any:
-    """Return the content of run.json without its mark, or None."""
-    record = read_json(path)
-    return {name: value for name, value in record.items() if name != MARK} if isinstance(record, dict) else None
 
 
 def goes_on(asked: Asked, ui: Ui, as_source: bool) -> Path | None:
@@ -331,12 +324,13 @@ def _part(result: dict[str, Any], name: str) -> dict[str, Any]:
 def earlier_run(path: Path) -> EarlierRun:
     """Return the run of an output folder, as far as it came."""
     case = RunFolder(path).case
-    return EarlierRun(path, _read_record(path / RESULT), {} if case.is_symlink() else _read_record(case / CASE))
+    return EarlierRun(path, _read(path / RESULT), {} if case.is_symlink() else _read(case / CASE))
 
 
-def _read_record(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
+    """Return the content of a record without its mark; nothing without the file, or if that is damaged."""
     record = read_json(path)
-    return record if isinstance(record, dict) else {}
+    return {name: value for name, value in record.items() if name != MARK} if isinstance(record, dict) else {}
 
 
 def runs_in(folders: Sequence[Path]) -> list[EarlierRun]:

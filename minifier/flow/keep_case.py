@@ -140,7 +140,7 @@ def call_to_reduce(found: FoundFailures, failing: FailingGraph, run: Run) -> Fai
 
     A call that died, hung or changed its inputs is made again, in a second run of the script.
     """
-    call = FailingCall.of(found, failing)
+    call = FailingCall(found, failing, found.graphs / str(failing.number))
     if failing.inputs_lost and not call.unsaved:
         run.ui.say(f"{failing.inputs_lost}: running the script again to keep them")
         with run.going_on():
@@ -149,9 +149,9 @@ def call_to_reduce(found: FoundFailures, failing: FailingGraph, run: Run) -> Fai
 
 
 def _recaptured(call: FailingCall, run: Run) -> FailingCall:
-    failing, folder = recapture_inputs(call.found, call.failing, call.place, run.ui)
-    fallbacks = call.fallbacks if folder == call.folder else (*call.fallbacks, RECORDED)
-    return replace(call, failing=failing, folder=folder, fallbacks=fallbacks)
+    place = call.found.work / f"again-{call.failing.number}-{call.failing.call}"
+    failing, folder = recapture_inputs(call.found, call.failing, place, run.ui)
+    return replace(call, failing=failing, folder=folder, is_recorded=folder != call.folder)
 
 
 def may_have_lost_inputs(attempt: Attempt) -> bool:
@@ -168,7 +168,7 @@ def may_have_lost_inputs(attempt: Attempt) -> bool:
         and not call.unsaved
         and call.failing.stage in (Stage.RUN, Stage.BACKWARD_RUN)
         and not call.failing.inputs_lost  # recorded already, or in vain
-        and RECORDED not in call.fallbacks
+        and not call.is_recorded
     )
 
 
@@ -232,7 +232,8 @@ def begin_with_call(call: FailingCall, asked: Asked, folder: RunFolder, run: Run
         size = f" ({counted(failing.ops, 'op')})" if failing.ops is not None else ""
         run.ui.say(f"graph {failing.number}{size} fails: {failing.sentence}")
         attempt = begin_with_case(case, asked, folder, run)
-    return replace(attempt, call=call, capture_seconds=call.found.captured.seconds, fallbacks=call.fallbacks)
+    fallbacks = (*call.found.fallbacks, *([RECORDED] if call.is_recorded else []))
+    return replace(attempt, call=call, capture_seconds=call.found.captured.seconds, fallbacks=fallbacks)
 
 
 def begin_with_case(case: Case, asked: Asked | None, folder: RunFolder, run: Run) -> Attempt:

@@ -128,7 +128,6 @@ def import_with_torch(module: str) -> ModuleType:
     """
     refuse_without_torch()
     try:
-        importlib.import_module("torch")
         loaded_with_torch()
         imported = importlib.import_module(module)
     except (ImportError, AttributeError) as error:

@@ -11,7 +11,7 @@ from minifier.data.losses import losses
 from minifier.flow.attempt import Attempt, backend_fallbacks
 from minifier.flow.explain import part_ahead_of_backend, run_controls, with_explanation
 from minifier.flow.short_definitions import nearest_change
-from minifier.process.progress import Phase, Progress
+from minifier.process.progress import Phase, Progress, Ui
 from minifier.reduction.summary import Summary
 from minifier.repro.emit.files_beside import contents_beside
 from minifier.repro.emit.input_source import TENSOR_FILE
@@ -75,15 +75,15 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
 
 
 def _write(attempt: Attempt, outcome: Outcome) -> None:
-    """Write the reports, and ask what may be in the bundle."""
+    """Write the reports, and ask what may be in the bundle. They stay if the process ends during a question."""
     run, folder = attempt.run, attempt.folder
-    consent = Consent()
+    written, consent = write_reports(folder.path, outcome), Consent()
     if outcome.repro is not None and outcome.repro.beside and outcome.minimal is not None:
-        write_reports(folder.path, outcome)  # these stay if the process ends during a question
-        consent = Consent(_may_include_data(attempt, outcome.minimal, outcome.repro))
-    written = write_reports(folder.path, outcome, consent)
-    if written.constants and _may_include_constants(attempt, written):
-        written = write_reports(folder.path, outcome, replace(consent, constants=True))
+        consent = replace(consent, data=_may_include_data(attempt, outcome.minimal, outcome.repro))
+    if written.constants:
+        consent = replace(consent, constants=_may_include_constants(attempt, written))
+    if consent != Consent():
+        written = write_reports(folder.path, outcome, consent)
     for name, size in written.left_out:
         run.ui.say(f"{name} ({size / 2**20:.0f} MiB) is not in {BUNDLE}: trackers take no more than 25 MB")
 
@@ -132,13 +132,12 @@ def _may_include_data(attempt: Attempt, minimal: Case, repro: Repro) -> bool:
         ui.say(f"the repro reads real values of {', '.join(values) or 'the graph'} from {TENSOR_FILE} ({size:.1f} MiB)")
     for name, source in repro.files.items():
         ui.say(f"the repro reads {name}, a copy of {source}")
-    if settings.include_data is not None:
-        return settings.include_data
-    with contextlib.suppress(KeyboardInterrupt):  # a no: the reports are to be written
-        if ui.ask(f"Put {' and '.join(repro.beside)} into bundle.zip, for those who get that?"):
-            return True
-    ui.say(f"they are not in bundle.zip: `minify report {attempt.folder.shown} --include-data` puts them in")
-    return False
+    return _agreed(
+        settings.include_data,
+        ui,
+        f"Put {' and '.join(repro.beside)} into {BUNDLE}, for those who get that?",
+        f"they are not in {BUNDLE}: `minify report {attempt.folder.shown} --include-data` puts them in",
+    )
 
 
 def _may_include_constants(attempt: Attempt, written: Written) -> bool:
@@ -146,10 +145,18 @@ def _may_include_constants(attempt: Attempt, written: Written) -> bool:
     settings, ui = attempt.run.settings, attempt.run.ui
     where = ", ".join(map(str, written.constants))
     ui.say(f"the failure needs constants of repro.py that look like secrets: {where}")
-    if settings.bundle_private:
-        return True
-    with contextlib.suppress(KeyboardInterrupt):  # a no
-        if settings.bundle_private is None and ui.ask(f"Write {BUNDLE} with this repro, for those who get that?"):
+    return _agreed(
+        settings.bundle_private,
+        ui,
+        f"Write {BUNDLE} with this repro, for those who get that?",
+        f"there is no {BUNDLE}: `minify report {attempt.folder.shown} --bundle-private` writes it all the same",
+    )
+
+
+def _agreed(option: bool | None, ui: Ui, question: str, otherwise: str) -> bool:
+    """Return what the user's option says, or else the answer to the question; say `otherwise` instead of a yes."""
+    with contextlib.suppress(KeyboardInterrupt):  # a no: the reports are to be written
+        if option or (option is None and ui.ask(question)):
             return True
-    ui.say(f"there is no {BUNDLE}: `minify report {attempt.folder.shown} --bundle-private` writes it all the same")
+    ui.say(otherwise)
     return False

@@ -114,8 +114,6 @@ def _after(start: Start, attempt: Attempt) -> Attempt:
         if again.reduced is attempt.reduced:
             return again.took(start.name) if start.name and again.repro is not None else again
         if attempt.reduced is None:
-            if again.error is None and again.repro_result is None:
-                again = run.after(_with_any_message_if_messages_vary, again)
             tell_size(again)
         else:
             if again.repro_result is attempt.repro_result:
@@ -138,7 +136,7 @@ def _taken(start: Start, attempt: Attempt) -> Attempt:
 
 
 @contextmanager
-def _minimal_put_back(attempt: Attempt, is_changed: bool = True) -> Iterator[ExitStack]:
+def _minimal_put_back(attempt: Attempt, is_changed: bool) -> Iterator[ExitStack]:
     """Put the folder minimal/, if it is changed, back at the end, unless the yielded stack's callbacks are popped."""
     folder = attempt.folder
     with ExitStack() as stack, ExitStack() as undo:
@@ -201,27 +199,23 @@ def _reduced(
         raise NoRepro(str(error)) from None
 
 
-def _with_any_message_if_messages_vary(attempt: Attempt) -> Attempt:
-    """Reduce again without comparing whole messages, if many graphs smaller than the reduced graph raised the same type
-    of exception in the same function, each with its own message. Otherwise, and if that fails, the attempt stays.
-
-    The first interrupt is a failure like any other: what was reduced before stands.
-    """
-    summary = attempt.reduction.summary
+def _has_varying_messages(attempt: Attempt) -> bool:
+    """Whether many graphs smaller than the reduced graph raised the same type of exception in the same function, each
+    with its own message."""
+    if attempt.reduced is None or attempt.repro_result is not None:
+        return False
+    summary = attempt.reduced.summary
     near = sum(other.near for other in summary.others)
     is_large = summary.ops_after >= _MIN_OPS and near >= _MIN_PROPORTION * summary.ops_after
-    if not is_large or summary.stopped_because or attempt.case.failure.fingerprint.any_message:
-        return attempt
+    return is_large and not summary.stopped_because and not attempt.case.failure.fingerprint.any_message
+
+
+def _without_message(attempt: Attempt) -> Attempt:
+    """Reduce again without comparing whole messages."""
     attempt.run.ui.say("smaller graphs fail in the same function with other messages: trying again without the message")
-    try:
-        with _minimal_put_back(attempt) as undo:
-            again = _from_case(attempt, _with_any_message(attempt.case))
-            undo.pop_all()  # it stays
-            return again.took("left the message out of the failure's identity")
-    except StoppedAtOnce:
-        raise
-    except (NoRepro, StoppedEarly):
-        return attempt
+    again = _from_case(attempt, _with_any_message(attempt.case))
+    tell_size(again)
+    return again.took("left the message out of the failure's identity")
 
 
 def _from_case(attempt: Attempt, case: Case) -> Attempt:
@@ -542,6 +536,12 @@ STARTS = (
         "thirty probes did not end the reduction",
         _is_cut_short,
         _unless_interrupted(lambda attempt: replace(attempt, reduced=_reduced(attempt, attempt.case))),
+    ),
+    Start(
+        "",
+        "smaller graphs fail in the same function with other messages: the message is left out of the comparison",
+        _has_varying_messages,
+        _unless_interrupted(_without_message),
     ),
     Start(
         "",

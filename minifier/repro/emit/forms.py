@@ -10,7 +10,7 @@ from enum import Enum
 from minifier.data.case import Case, Symbolic, TensorMeta
 from minifier.data.case.graph import is_in_place, refs_in
 from minifier.data.case.switches import of_script
-from minifier.data.failure import Aspect, Difference, Kind, Stage
+from minifier.data.failure import Aspect, Difference, Stage
 from minifier.data.failure.likeness import eager_is_not_finite
 from minifier.repro.emit.files_beside import files_read
 
@@ -46,7 +46,6 @@ class Variant:
     equal_nan: bool = False
     environment: bool = False
     files: bool = False
-    logging: bool = False
     recompile: bool = True
     symbolic: Symbolic | None = None
 
@@ -97,12 +96,8 @@ def _variants(case: Case, template: Template) -> Iterator[Variant]:
         variants = [replace(first, fresh=fresh, equal_nan=eager_is_not_finite(case.failure)) for fresh in _fresh(case)]
     elif template is Template.COMPILE_FUNCTION and _is_flaky_at_run_time(case):
         variants = [replace(first, recompile=False), first]
-    is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
     for variant in variants:
-        if not (is_line and case.failure.message.startswith("DEBUG ")):  # its logger keeps that back by itself
-            yield variant
-        if is_line:
-            yield replace(variant, logging=True)
+        yield variant
         if case.symbolic is not None and template is not Template.CALL_BACKEND:
             yield from (replace(variant, symbolic=other) for other in _origins(case)[1:])
 

@@ -15,6 +15,7 @@ from minifier.data.case.inputs import drawn_storages
 from minifier.data.case.literals import imports_of, imports_of_config, literal, script_names, setting_statement
 from minifier.data.case.store import copy_atomically, write_atomically
 from minifier.data.case.switches import statements
+from minifier.data.failure import Failure, Kind
 from minifier.repro.emit.files_beside import NOTE_OF_FILE, VariablesSource, files_read, variables_source
 from minifier.repro.emit.footer import footer, imports_of_operators
 from minifier.repro.emit.forms import Form, Template, Variant, makes_inputs
@@ -84,10 +85,12 @@ class Repro:
         return path
 
 
-def _logging(line: str) -> tuple[str, ...]:
-    """Return the statements with which a `LEVEL logger: message` line appears on stderr."""
-    level, _, rest = line.partition(" ")
-    if level != "DEBUG":
+def _logging(failure: Failure) -> tuple[str, ...]:
+    """Return the statements with which a `LEVEL logger: message` line appears on stderr; none for WARNING or more."""
+    level, _, rest = failure.message.partition(" ")
+    if failure.fingerprint.kind is not Kind.SILENT_FALLBACK or level not in ("DEBUG", "INFO"):
+        return ()
+    if level == "INFO":
         return ("logging.basicConfig(level=logging.INFO)",)
     return ("logging.basicConfig()", f"logging.getLogger({literal(rest.partition(':')[0])}).setLevel(logging.DEBUG)")
 
@@ -136,7 +139,7 @@ def write_repro(
         definitions.append(_inputs_function(statements, source.parameters))
         statements = []
     imports_of_settings, settings, settings_of_script = _settings(case.state, script_names)
-    logging = _logging(case.failure.message) if variant.logging else ()
+    logging = _logging(case.failure)
     environment = variables_source(case.state) if variant.environment else VariablesSource()
     given = dict(environment.elsewhere)
     files = files_read(case.backend) if variant.files else {}
