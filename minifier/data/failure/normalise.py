@@ -50,6 +50,7 @@ _REPLACEMENTS = {
     "symbols": (re.compile(_BARE_SYMBOL), "<number>"),
     "FX nodes": (re.compile(r"(?<!\w)%(?:[A-Za-z_]\w*|\d+)(?:#\d+)?"), "%<node>"),  # and values of MLIR
     "numbered names": (re.compile(r"(?<=[A-Za-z])_\d+\b"), ""),  # add_12 is add
+    "equal numbers": (re.compile(r"(?<![\w.])(\d+)==\1(?![\w.])"), "<same>==<same>"),  # size 5==5, stride 1==32
     "bytes": (re.compile(r"\b\d+(?:\.\d+)?(?:[KMGT]|[kKMGT]?B| ?[KMGT]i?B)\b"), "<bytes>"),  # in any unit
     "numbers": (re.compile(rf"{_NO_CODE}\b\d[\d.]*(?:e[+-]?\d+)?\b"), "<number>"),
     "negative numbers": (re.compile(r"(?<=[ (=,:])-<number>"), "<number>"),

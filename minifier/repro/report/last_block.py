@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -116,17 +117,20 @@ def _how_wrong(outcome: Outcome) -> str:
 def _raised(outcome: Outcome) -> Iterator[ResultRow]:
     """Yield the function of the backend that raises the exception, or in which the process died or hung."""
     case = outcome.minimal or outcome.case
-    frame, kind = case.failure.fingerprint.raising, case.failure.fingerprint.kind
-    if kind in (Kind.SIGNAL, Kind.TIMEOUT):
-        frame = _innermost(case.failure.traceback or outcome.failure.traceback, outcome.case)
-    if frame is not None and is_owned(frame.module) and kind in (Kind.EXCEPTION, Kind.SIGNAL, Kind.TIMEOUT):
+    shown = case.failure.fingerprint
+    if shown.kind in (Kind.SIGNAL, Kind.TIMEOUT):
+        frames = [_innermost(case.failure.traceback or outcome.failure.traceback, outcome.case)]
+    else:
+        frames = [shown.raising, shown.site] if shown.kind is Kind.EXCEPTION else []
+    if frame := next((each for each in frames if each is not None and is_owned(each.module)), None):
         yield ResultRow("raised by", f"{frame.module}.{frame.function}")
 
 
 def _innermost(stack: str, case: Case) -> Frame | None:
     """Return the innermost frame of the saved stack that is the backend's, of an installed module or the script's."""
     for file, function in reversed(_STACK_FRAME.findall(stack)):
-        folders = (folder for folder in (*case.import_path, os.getcwd()) if file.startswith(os.path.join(folder, "")))
+        known = (*case.import_path, *sys.path, os.getcwd())
+        folders = (folder for folder in known if folder and file.startswith(os.path.join(folder, "")))
         path = installed_path(file) or next((os.path.relpath(file, folder) for folder in folders), "")
         frame = Frame(path.removesuffix(".py").removesuffix("/__init__").replace("/", "."), function)
         if is_owned(frame.module) and path != case.script.file:
