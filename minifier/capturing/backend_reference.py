@@ -106,7 +106,7 @@ def _home(function: Any) -> str | None:
 
 
 def _is_of_torch(backend: Any) -> bool:
-    """Whether torch defines the function, or holds the object; the class of an `aot_autograd(...)` is always torch's."""
+    """Whether torch defines the function, or holds the object: the class of an `aot_autograd(...)` is torch's."""
     if inspect.isfunction(backend):
         return backend.__module__.startswith("torch.")
     held = importable(backend)

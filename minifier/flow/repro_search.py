@@ -149,10 +149,10 @@ class ReproSearch:
                 continue
 
             def shows(variables: tuple[str, ...], repro: Repro = repro) -> bool:
-                return bool(variables) and self.verified(repro, variables, runs=1).agrees
+                return self.verified(repro, variables, runs=1).agrees
 
             for group in dict.fromkeys(filter(None, (read, tuple(names)))):
-                if shows(group):
+                if shows(group):  # perhaps without variables too: it may be the control that fails
                     return fewest(group, shows, _MAX_VARIABLES)
         return ()
 

@@ -77,11 +77,14 @@ def imports_of_operators(case: Case) -> tuple[str, ...]:
     return case.script.imports if any(node.target.startswith("torch.ops.") for node in case.graph.ops) else ()
 
 
+NEEDED = "Needs the folder with"
+
+
 def needed_folder(modules: Iterable[str], folders: Iterable[str]) -> list[str]:
     """Return a line that names those of the top-level modules that lie in the script's own folders, if any does."""
     paths = [Path(folder) for folder in folders]
     own = [top for top in sorted(modules) if any((f / top).exists() or (f / f"{top}.py").exists() for f in paths)]
-    return [f"Needs the folder with {', '.join(own)} on PYTHONPATH."] if own else []
+    return [f"{NEEDED} {', '.join(own)} on PYTHONPATH."] if own else []
 
 
 def _modules(case: Case) -> set[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from minifier.data.case.literals import literal
 from minifier.data.failure import Kind
 from minifier.errors import UsageError
+from minifier.repro.emit.footer import NEEDED
 from minifier.repro.emit.script_text import blank_lines_above, page, sorted_imports, statements_of, under
 from minifier.repro.report.failure_text import title_of
 from minifier.repro.report.outcome import Outcome, op_names
@@ -69,7 +70,9 @@ def _mark(raised: str, reason: str) -> str:
 
 def _about(outcome: Outcome) -> str:
     where = f" from {outcome.case.script.name}" if outcome.case.script.name else ""
-    return f"Reduced by minify{where}. Once the failure is gone, this test says so: then its mark can go."
+    needed = re.search(rf"^# ({NEEDED}.*)$", outcome.repro.text if outcome.repro is not None else "", re.MULTILINE)
+    about = f"Reduced by minify{where}. Once the failure is gone, this test says so: then its mark can go."
+    return f"{about}\n\n{needed[1]}\n" if needed is not None else about
 
 
 def _name(outcome: Outcome) -> str:

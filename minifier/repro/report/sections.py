@@ -231,7 +231,8 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
     folders = outcome.minimal.folders if outcome.minimal is not None else ()
     beside = "It reads values from `inputs.safetensors`, beside it." if outcome.repro.tensors else ""
     where = (
-        f"It imports modules from {code(':'.join(folders))}, which are not installed: `PYTHONPATH` has to name them."
+        f"It imports modules from {code(':'.join(folders))}, which are not installed, and not in the bundle: "
+        "`PYTHONPATH` has to name them."
     )
     path = where if folders else ""
     return sections_of("Minified repro", fence(_wrapped(outcome.repro.text), "python"), beside, path, *reason)
