@@ -362,9 +362,9 @@ class Bureau:
             sys.path[0] = str(CASES)
             let_hangs_last(self.folder)
             program, ui = Program(str(self.folder / "failing.py")), Lines()
-            found = FoundFailures(program, captured, self.folder, self.graphs, Terms(limit, **terms))
+            found = FoundFailures(program, captured, self.folder, Terms(limit, **terms))
             call = call_to_reduce(found, captured.failing[index], Run(Settings(), PhaseClock(ui)))
-            return call.failing, call.folder, "\n".join(ui.lines)
+            return call.failing, call.failing.folder, "\n".join(ui.lines)
 
         seen, folder, said = in_child(work, self.folder, timeout)
         return seen, load(folder), said

@@ -115,9 +115,10 @@ def _in_child(
     status: RunningCalls,
     on_failure: OnFailure | None = None,
 ) -> int:
-    from minifier.capturing.aot import ExportedObserver
     from minifier.capturing.backend_reference import note_reads
-    from minifier.capturing.observer import Observer, compile_with
+    from minifier.capturing.compile_modes import compile_with, set_modes
+    from minifier.capturing.exported import ExportedObserver
+    from minifier.capturing.observer import Observer
     from minifier.capturing.watched_script import WatchedScript
     from minifier.torch_side.torch_private import aot, dynamo, inductor, modes, registrations
 
@@ -140,7 +141,7 @@ def _in_child(
     exported = ExportedObserver(observer)
     inductor.observe_aot_inductor(exported.compiling, exported.loaded)
     aot.note_backward_passes(observer.trains)
-    _set_modes(terms)
+    set_modes(terms)
     watched = WatchedScript(os.path.abspath(program.file), folder, observer.backends) if terms.watched else None
     path_before = {os.path.abspath(folder) for folder in sys.path}
 
@@ -167,23 +168,6 @@ def _in_child(
         code = run_program(program, ended, redirect if program.is_redirected else None)
     status.ended()
     return code
-
-
-def _set_modes(terms: Terms) -> None:
-    """Set what torch.compile does in this process, and how it rounds."""
-    from torch.compiler import set_stance
-
-    from minifier.capturing.uncompiled import exclude
-    from minifier.capturing.watched_script import hurry
-    from minifier.torch_side.torch_private.unsettled import Unsettled
-
-    if terms.in_eager:
-        set_stance("force_eager")
-    if terms.uncompiled:
-        exclude(terms.uncompiled)
-    if terms.other_rounding:
-        Unsettled(_OTHER_ROUNDING_EPS).__enter__()  # type: ignore[no-untyped-call]
-        hurry()
 
 
 class GraphProgress:
@@ -215,7 +199,7 @@ class GraphProgress:
         what, number = event["event"], event.get("number", 0)  # the first graph is 1
         if what == "compiling":
             ops = counted(event["ops"], "op") if event["ops"] is not None else "not readable"
-            self._graphs[number] = f"graph {number}: {ops} → {event['backend']}"
+            self._graphs[number] = f"graph {number}: {ops} → {event['reference']['name']}"
         graph = self._graphs.get(number, "")
         step = {
             "compiling": f"{graph}, compiling",
@@ -233,43 +217,39 @@ class GraphProgress:
 _MIN_HANG_SECONDS = 2.0  # time limit of a call that is known to hang
 
 
-def recapture_inputs(
-    found: FoundFailures, failing: FailingGraph, place: Path, ui: Ui = SILENT
-) -> tuple[FailingGraph, Path]:
-    """Run the script again in `place`, and save the inputs before the failing call.
+def recapture_inputs(found: FoundFailures, failing: FailingGraph, ui: Ui = SILENT) -> FailingGraph:
+    """Run the script again, and save the inputs before the failing call.
 
-    Return the failure of the second run and the folder of its Case. If the second run differs, return the failure of
-    the first run and its folder.
+    Return the failure of the second run; that of the first run if the second differs.
     """
-    folder = found.graphs / str(failing.number)
     hangs = failing.failure.fingerprint.kind is Kind.TIMEOUT
     patience = max(_MIN_HANG_SECONDS, 2 * found.captured.slowest) if hangs else None
     keep = Keep(failing.number, failing.call, patience, failing.forward)
-    second = capture(found.program, place, replace(found.terms, keep=keep), ui)
-    case_folder, lost = place / str(failing.number), ""
+    second = rerun(found, f"again-{failing.number}-{failing.call}", ui, keep=keep).captured
+    lost = ""
     for other in second.failing:
         if (other.number, other.call) != (failing.number, failing.call):
             continue
         if other.unsaved:
-            return replace(failing, unsaved=other.unsaved), folder
+            return replace(failing, unsaved=other.unsaved)
         if other.inputs_lost:  # they could not be saved before the call
             lost = f"the second run could not keep the inputs: {other.inputs_lost}"
             break
         if hangs and other.failure.fingerprint.kind is Kind.TIMEOUT:
-            case = load(case_folder)  # the second run's waiting time means nothing
-            save(replace(case, failure=failing.failure), case_folder)
-            return failing, case_folder
+            case = load(other.folder)  # the second run's waiting time means nothing
+            save(replace(case, failure=failing.failure), other.folder)
+            return replace(failing, folder=other.folder)
         if _is_death(other) and _is_death(failing):
             if other.failure.message != failing.failure.message:
                 ui.say(
                     f"the first time it was {failing.failure.message}, now {other.failure.message}: going on with that"
                 )
-            return other, case_folder
+            return other
         if same(failing.failure.fingerprint, other.failure.fingerprint):
-            return other, case_folder
+            return other
     if second.end.interrupted:
         raise KeyboardInterrupt
-    return _going_on(failing, lost or _did_not_fail(failing, second), folder, ui)
+    return _going_on(failing, lost or _did_not_fail(failing, second), ui)
 
 
 def _is_death(failing: FailingGraph) -> bool:
@@ -283,14 +263,14 @@ def _did_not_fail(failing: FailingGraph, second: Captured) -> str:
     return f"{where}: {what}. The failure may depend on chance"
 
 
-def _going_on(failing: FailingGraph, what: str, folder: Path, ui: Ui) -> tuple[FailingGraph, Path]:
+def _going_on(failing: FailingGraph, what: str, ui: Ui) -> FailingGraph:
     """Continue with the first run's failure and Case, if possible, and say so."""
-    case = load(folder) if not failing.unsaved else None
+    case = load(failing.folder) if not failing.unsaved else None
     if case is None or case.failure.fingerprint != failing.failure.fingerprint:
-        return replace(failing, unsaved=failing.unsaved or what), folder
+        return replace(failing, unsaved=failing.unsaved or what)
     known = "by their shapes alone" if case.tensors is None else "as the call left them"
     ui.say(f"{what}; going on with its inputs {known}")
-    return failing, folder
+    return failing
 
 
 SYNCHRONOUS = (("CUDA_LAUNCH_BLOCKING", "1"),)
@@ -300,37 +280,38 @@ _ERRORS_OF_DEVICE = ("torch.AcceleratorError", "CUDA error", "HIP error")
 _MAX_COMPARING_SHARE = 0.5  # of the script's own time, for all comparisons
 MIN_COMPARING_SECONDS = 10.0  # for them in any case
 _MIN_SECONDS_BY_ITSELF, _FACTOR_BY_ITSELF = 60.0, 10.0  # limit for a run without hooks; factor of the observed run
-# By how many eps eager's second run moves results: enough for what flips at a kink, as a ReLU in a long training.
-_OTHER_ROUNDING_EPS = 32.0
 _MAX_COMPARING_RUNS = 3  # each leaves out the graph in whose comparison the previous run died
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFailures:
-    """The failures of a script. `captured` is the run that showed them, on `terms`, with its Cases in `graphs`.
+    """The failures of a script. `captured` is the run that showed them, on `terms`.
 
-    `compared` is the run that compared results with eager's, or None. `own_failure` is how the script failed by itself,
-    by a check of its results say, ahead of that run. `work` is the folder for all runs. `fallbacks` are the names of
-    the workflow's fallbacks that led here. `watched` is the folder of the comparing run, with what the script saw.
+    `compared` is the run that compared results with eager's, or None; its folder has what the script saw. `own_failure`
+    is how the script failed by itself, by a check of its results say, ahead of that run. `work` is the folder for all
+    runs. `fallbacks` are the names of the workflow's fallbacks that led here.
     """
 
     program: Program
     captured: Captured
     work: Path
-    graphs: Path
     terms: Terms
     compared: Captured | None = None
     own_failure: Failure | None = None
     fallbacks: tuple[str, ...] = ()
-    watched: Path | None = None
 
 
 def run_script(
     program: Program, work: Path, terms: Terms, ui: Ui = SILENT, meanwhile: Callable[[], object] | None = None
 ) -> FoundFailures:
     """Run the script once; call `meanwhile` in this process during the run."""
-    captured = capture(program, work / "graphs", terms, ui, meanwhile)
-    return FoundFailures(program, captured, work, work / "graphs", terms)
+    return FoundFailures(program, capture(program, work / "graphs", terms, ui, meanwhile), work, terms)
+
+
+def rerun(found: FoundFailures, folder: str, ui: Ui, **changes: Any) -> FoundFailures:
+    """Run the script again, on terms with these changes, in a sub-folder of the work; return what that run showed."""
+    terms = replace(found.terms, **changes)
+    return replace(found, captured=capture(found.program, found.work / folder, terms, ui), terms=terms)
 
 
 def should_compare(found: FoundFailures, settings: Settings) -> bool:
@@ -354,7 +335,6 @@ def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT
     first = found.captured
     comparing = Comparing(
         settings.measure,
-        first.trains,
         first.trained,
         first.changed,
         last_calls=dict(first.calls),
@@ -362,8 +342,8 @@ def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT
     )
     lost: list[tuple[int, str]] = []
     for n in range(1, _MAX_COMPARING_RUNS + 1):
-        place = found.work / f"compared-{'strictly-' if settings.measure.strict else ''}{n}"
-        second = capture(found.program, place, replace(found.terms, comparing=comparing, watched=True), ui)
+        folder = f"compared-{'strictly-' if settings.measure.strict else ''}{n}"
+        second = rerun(found, folder, ui, comparing=comparing, watched=True).captured
         if second.failing or second.lost is None or second.end.interrupted:
             break
         lost += second.not_compared[-1:]
@@ -378,23 +358,14 @@ def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT
         # The worst aspect comes first: a script may be wrong because of a later graph's.
         ranked = sorted(second.failing, key=lambda each: rank_of(each.failure) if each.failure is not None else -1)
         second = replace(second, failing=tuple(ranked))
-        found = replace(found, captured=second, graphs=place, terms=terms, compared=second, watched=place)
-        return replace(found, own_failure=first.failure)
+        return replace(found, captured=second, terms=terms, compared=second, own_failure=first.failure)
     missing = tuple(dict([*lost, *second.not_compared]).items())
-    return replace(found, terms=terms, compared=replace(second, not_compared=missing), watched=place)
+    return replace(found, terms=terms, compared=replace(second, not_compared=missing))
 
 
-def run_in_eager(found: FoundFailures, ui: Ui = SILENT) -> Captured:
-    """Run the script again, as before, with torch.compile running everything in eager mode."""
-    terms = replace(found.terms, comparing=None, in_eager=True)
-    return capture(found.program, found.work / "in-eager", terms, ui)
-
-
-def watch_in_eager(found: FoundFailures, ui: Ui = SILENT, *, other_rounding: bool = False) -> tuple[Captured, Path]:
-    """Run the script in eager mode and note what it sees; return the run and the folder of its notes."""
-    place = found.work / ("in-eager-rounded" if other_rounding else "in-eager-watched")
-    terms = replace(found.terms, comparing=None, in_eager=True, watched=True, other_rounding=other_rounding)
-    return capture(found.program, place, terms, ui), place
+def run_in_eager(found: FoundFailures, folder: str, ui: Ui = SILENT, **changes: Any) -> Captured:
+    """Run the script again with torch.compile running everything in eager mode, and with these changes of the terms."""
+    return rerun(found, folder, ui, comparing=None, in_eager=True, **changes).captured
 
 
 def run_by_itself(found: FoundFailures, ui: Ui = SILENT) -> str:
@@ -436,13 +407,11 @@ def run_synchronously(found: FoundFailures, ui: Ui = SILENT) -> FoundFailures:
 
     `found` is returned as it is if no backend call fails then by such an error.
     """
-    terms, graphs = replace(found.terms, variables=SYNCHRONOUS), found.work / "synchronous"
-    second = capture(found.program, graphs, terms, ui)
-    if second.end.interrupted:
+    again = rerun(found, "synchronous", ui, variables=SYNCHRONOUS)
+    if again.captured.end.interrupted:
         raise KeyboardInterrupt
-    if not second.failing or not _is_of_device(second.failing[0].failure):
-        return found
-    return replace(found, captured=second, graphs=graphs, terms=terms)
+    is_shown = again.captured.failing and _is_of_device(again.captured.failing[0].failure)
+    return again if is_shown else found
 
 
 def passes_without(found: FoundFailures, class_path: str, seconds: float, ui: Ui = SILENT) -> bool:
@@ -450,8 +419,8 @@ def passes_without(found: FoundFailures, class_path: str, seconds: float, ui: Ui
 
     The run ends after so many seconds, and does not pass then.
     """
-    terms = replace(found.terms, uncompiled=class_path, seconds=seconds)
-    run = capture(found.program, Path(tempfile.mkdtemp(dir=found.work)), terms, ui)
+    folder = tempfile.mkdtemp(dir=found.work)
+    run = rerun(found, folder, ui, uncompiled=class_path, seconds=seconds).captured
     if run.end.interrupted:
         raise KeyboardInterrupt
     return not (run.failing or run.failure or run.end.timed_out) and run.end.status == 0
@@ -465,5 +434,4 @@ def compiles_nothing(found: FoundFailures) -> bool:
 
 def compile_module_calls(found: FoundFailures, ui: Ui = SILENT) -> FoundFailures:
     """Run the script again, compiling each call of a module from outside of modules."""
-    terms, graphs = replace(found.terms, module_calls=True), found.work / "module-calls"
-    return replace(found, captured=capture(found.program, graphs, terms, ui), graphs=graphs, terms=terms)
+    return rerun(found, "module-calls", ui, module_calls=True)

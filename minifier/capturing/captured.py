@@ -19,7 +19,7 @@ from minifier.process.forked_step import StepEnd
 
 @dataclass(frozen=True, slots=True)
 class FailingGraph:
-    """A backend call that failed: its number among the script's graphs, and the failure in a sentence.
+    """A backend call that failed, and the failure in a sentence. Its Case is in `folder`, in the folder of the run.
 
     unsaved: why the Case could not be saved; else empty.
     inputs_lost: why the Case lacks the call's original inputs, so that the script must run again; else empty.
@@ -27,16 +27,20 @@ class FailingGraph:
     forward: for a backward pass, the number of its graph.
     """
 
-    number: int
+    folder: Path
     sentence: str
-    ops: int | None
-    backend: str
     failure: Failure
+    reference: BackendReference
+    ops: int | None
     call: int = 0
     unsaved: str = ""
-    reference: BackendReference | None = None
     inputs_lost: str = ""
     forward: int | None = None
+
+    @property
+    def number(self) -> int:
+        """The graph's number among those of the script, which names the folder."""
+        return int(self.folder.name)
 
     @property
     def stage(self) -> Stage:
@@ -48,8 +52,9 @@ class FailingGraph:
 class FellBack:
     """A backend call that caught its own exception or did not compile the graph itself, as `sentence` describes.
 
-    `is_whole`: inductor or eager got the graph. `line` is the backend's log line about the fallback, or "". `is_plain`:
-    the backend only hands work to inductor.
+    is_whole: inductor or eager got the graph instead.
+    line: the backend's log line about the fallback, or "".
+    is_plain: the backend hands work to inductor, and caught no exception: it may be made that way.
     """
 
     graph: int
@@ -61,7 +66,7 @@ class FellBack:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The outcome of a run of the script.
+    """The outcome of a run of the script, with its Cases in `folder`.
 
     graphs: how many graphs the backend got.
     declined: for each graph that the backend gave back by an exception of Dynamo's own, as SkipFrame, its type.
@@ -70,7 +75,6 @@ class Captured:
     logged: distinct log lines of level WARNING and above from backend calls.
     slowest: seconds of the longest backend call that returned.
     forwards: numbers of Dynamo's graphs, in order.
-    trains: the script ran a backward pass.
     trained: graphs that a backward pass reached, as positions in `forwards` from 1.
     changed: graphs whose inputs the backend changed while it compiled them, as positions in `forwards` from 1.
     calls: (position in `forwards` from 1, how often that graph was called).
@@ -89,6 +93,7 @@ class Captured:
     slips: tracebacks of this tool's own errors, which ended optional steps.
     """
 
+    folder: Path
     end: StepEnd
     graphs: int
     failing: tuple[FailingGraph, ...]
@@ -102,7 +107,6 @@ class Captured:
     environment: tuple[tuple[str, str], ...] = ()
     logged: tuple[str, ...] = ()
     slowest: float = 0.0
-    trains: bool = False
     forwards: tuple[int, ...] = ()
     trained: frozenset[int] = frozenset()
     changed: frozenset[int] = frozenset()

@@ -7,18 +7,15 @@ import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from minifier.capturing.captured import EventLog
+from minifier.capturing.graph_record import Record
 from minifier.capturing.script_limits import Comparing
-from minifier.torch_side.torch_private.autograd import NodeId, node_of, nodes_below
+from minifier.torch_side.torch_private.autograd import nodes_below
 from minifier.torch_side.torch_private.graphs import storage_key
-
-if TYPE_CHECKING:
-    from minifier.capturing.graph_record import Record
-
 
 _MIN_GRAPHS = 8  # whose first call is compared, however long that takes
 
@@ -121,49 +118,54 @@ def _kind(args: Sequence[Any], seen: _Seen) -> Hashable:
     return tuple(kind)
 
 
-_MAX_WAITING_NODES = 10_000  # results that await a backward pass
+_MADE_BY = "minify: made by graph"  # in the metadata of an autograd node
 _MAX_NODES_PER_PASS, _MAX_NODES = 200_000, 5_000_000  # visited autograd nodes, about a microsecond each
 
 
 class Training:
-    """Maps autograd's nodes to the graphs that made them; calls `note(number)` once for each trained graph.
+    """Notes on autograd's nodes which graph made them; calls `note(number)` once for each trained graph.
 
-    Autograd's graph is only read: the script could see a hook there.
+    The nodes get no hook: the script could see it, and autograd would compile it with a backward pass.
     """
 
     def __init__(self, note: Callable[[int], None]) -> None:
         self._note = note
         self._trained: set[int] = set()
-        self._graph_of: dict[NodeId, int] = {}
+        self._untrained: set[int] = set()  # with nodes that await a backward pass
         self._nodes_left = _MAX_NODES
 
-    def before(self, number: int, args: Sequence[Any]) -> frozenset[NodeId | None] | None:
+    def before(self, number: int, args: Sequence[Any]) -> list[Any] | None:
         """Return the inputs' autograd nodes for `after`, or None if the call needs no look."""
         if number in self._trained or not torch.is_grad_enabled():
             return None
-        return frozenset(map(node_of, args))
+        return _nodes(args)
 
-    def after(self, number: int, args: Sequence[Any], result: Any, before: frozenset[NodeId | None] | None) -> None:
-        """Record the autograd nodes that the call made."""
+    def after(self, number: int, args: Sequence[Any], result: Any, before: list[Any] | None) -> None:
+        """Note the graph's number on the autograd nodes that the call made."""
         if before is None:
             return
         results = result if isinstance(result, (tuple, list)) else (result,)
-        for node in map(node_of, (*results, *args)):  # the call may have changed an input in place
-            if node is not None and node not in before:
-                self._graph_of[node] = number
-        while len(self._graph_of) > _MAX_WAITING_NODES:
-            del self._graph_of[next(iter(self._graph_of))]
+        known = set(map(id, before))
+        for node in _nodes((*results, *args)):  # the call may have changed an input in place
+            if id(node) not in known:
+                node.metadata[_MADE_BY] = number
+                self._untrained.add(number)
 
     def passes(self, roots: Sequence[Any]) -> None:
         """Note the graphs that a backward pass from these roots reaches."""
-        if not self._graph_of or self._nodes_left <= 0:
+        if not self._untrained or self._nodes_left <= 0:
             return
         with contextlib.suppress(Exception):  # autograd itself rejects invalid roots
             for node in nodes_below(roots, min(_MAX_NODES_PER_PASS, self._nodes_left)):
                 self._nodes_left -= 1
-                number = self._graph_of.get(node)
-                if number is not None and number not in self._trained:
+                number = node.metadata.get(_MADE_BY)
+                if number in self._untrained:
+                    self._untrained.discard(number)
                     self._trained.add(number)
                     self._note(number)
-        if self._trained:
-            self._graph_of = {node: number for node, number in self._graph_of.items() if number not in self._trained}
+
+
+def _nodes(values: Sequence[Any]) -> list[Any]:
+    """Return the autograd nodes that made these values."""
+    tensors = (value for value in values if isinstance(value, torch.Tensor))
+    return [node for tensor in tensors if (node := tensor.grad_fn) is not None]

@@ -8,19 +8,19 @@ import math
 import shutil
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from minifier.capturing.backend_calls import ComparedCall
-from minifier.capturing.script_limits import Comparing
+from minifier.capturing.running_calls import RunningCalls, Token
 from minifier.data.case import Case, Graph, Node, TensorInput
 from minifier.data.case.graph import is_in_place, renamed, tensor_keys
 from minifier.data.case.inputs import Stored
-from minifier.data.case.store import CASE, GRAPH, TENSORS, load
+from minifier.data.case.store import CASE, GRAPH, TENSORS
 from minifier.data.failure import Difference, Failure, Stage
 from minifier.data.failure.evidence import failure_of_differences, rank_of
 from minifier.data.failure.fingerprint import failure_of
@@ -40,14 +40,44 @@ from minifier.torch_side.compare.runs import EagerRuns
 from minifier.torch_side.fx.arguments import tensor_meta
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import make_inputs
-from minifier.torch_side.fx.tensors import StoredTensors
+from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
+from minifier.torch_side.torch_private.aot import without_donated_buffers
 from minifier.torch_side.torch_private.autograd import versions_kept
 from minifier.torch_side.torch_private.dynamo import outputs_dynamo_takes
 from minifier.torch_side.torch_private.graphs import storage_key
 
-if TYPE_CHECKING:
-    from minifier.capturing.backend_calls import ScriptCall
-    from minifier.capturing.graph_record import Record
+
+@dataclass(frozen=True, slots=True)
+class ScriptCall:
+    """A finished call of a compiled function by the script.
+
+    args: the inputs, as the call left them. random: the random number generators' states before the call.
+    """
+
+    args: Sequence[Any]
+    result: Any
+    random: RandomStates
+
+
+class ComparedCall:
+    """Reusable context of the compiled function's call in a comparison: gets the time limit of a script's call.
+
+    A backward pass inside, with `retain_graph`, is compiled without donated buffers: the script may retain its own
+    graph later.
+    """
+
+    def __init__(self, status: RunningCalls, number: int) -> None:
+        self._status, self._number = status, number
+        self._token: Token | None = None
+
+    def __enter__(self) -> None:
+        self._keeping_buffers = without_donated_buffers()
+        self._keeping_buffers.__enter__()
+        self._token = self._status.enter(Stage.COMPARE, self._number, 1)
+
+    def __exit__(self, *_: object) -> None:
+        self._status.leave(self._token, counts=False)
+        self._keeping_buffers.__exit__(None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +99,24 @@ class Compared:
     furthest: Agreement | None = None
 
 
-def compare_call(record: Record, compiled: Callable[..., Any], comparing: Comparing, call: ScriptCall) -> Compared:
-    """Compare the script's call with eager on the kept inputs. For gradients, call `compiled` once more.
+def compare_call(
+    case: Case,
+    own: TensorFile,
+    compiled: Callable[..., Any],
+    call: ScriptCall,
+    within: Callable[[], AbstractContextManager[Any]],
+    *,
+    backward: bool,
+) -> Compared:
+    """Compare the script's call with eager on the kept inputs of the Case; with `backward`, its gradients too.
 
-    Each run of eager maps the stored inputs anew: inputs that no run writes to are in memory once.
+    For gradients, `compiled` is called once more, in the context `within`. `own` has the tensors that the script's
+    graph holds. Each run of eager maps the stored inputs anew: inputs that no run writes to are in memory once.
     """
-    case = load(record.folder)
     if collective := _collective(case.graph):
         return Compared(case, unable=f"it has {collective}, which the other processes would have to repeat")
     tensors = StoredTensors(case.tensors)
-    live = {key: record.tensors.get(key) for key in tensor_keys(case.graph)}
+    live = {key: own.get(key) for key in tensor_keys(case.graph)}
 
     def inputs() -> list[Any]:
         return make_inputs(case.inputs, StoredTensors(case.tensors), None, own=False)
@@ -89,7 +127,6 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
         return Compared(case, unable="it changes tensors that it holds, and that share memory with others")
     count = len(case.inputs)
     case, held = as_inputs(case, written, live, tensors)
-    backward = comparing.trains(record.place)
     try:
         results, failed = _results(call, outputs_dynamo_takes(call.result, *case.graph.output.args), held), None
     except Exception as error:  # noqa: BLE001 - whatever the result raises, Dynamo's code raises it in the script
@@ -108,14 +145,14 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
                     backward=backward,
                     seed=seed,
                     start=start,
-                    within=lambda: ComparedCall(record),
+                    within=within,
                 )
 
         if backward and eager.error is None:
             again = once_more(BackwardPass(runs.tangents, retain_graph=True), start=call.random)
             results.gradients, failed = again.gradients, again if again.error is not None else None
-        comparison = compare_results(results, eager, runs, comparing.measure, partial(once_more, seed=1))
-    return _judged(case, comparison, comparing, failed, backward)
+        comparison = compare_results(results, eager, runs, case.measure, partial(once_more, seed=1))
+    return _judged(case, comparison, failed, backward)
 
 
 def _collective(graph: Graph) -> str:
@@ -137,11 +174,8 @@ def _results(call: ScriptCall, outputs: Sequence[Any], held: Sequence[torch.Tens
     return results
 
 
-def _judged(
-    case: Case, comparison: Comparison, comparing: Comparing, failed: Results | None, backward: bool
-) -> Compared:
+def _judged(case: Case, comparison: Comparison, failed: Results | None, backward: bool) -> Compared:
     """Return the comparison's outcome. `failed` is the repeated call for gradients, if that call raised."""
-    case = replace(case, measure=comparing.measure)
     # A backward pass that raises gives no gradients to compare.
     differences = [each for each in comparison.differences if failed is None or not each.is_of_backward]
     if differences:

@@ -4,49 +4,40 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 import os
 import re
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from minifier.capturing.backend_calls import DynamoGraph, ScriptCall
 from minifier.capturing.backend_reference import folders_of, operator_imports, reads_of
-from minifier.capturing.comparing import KeptResults, WorstResult
-from minifier.capturing.process_state import at_the_call, current_state
-from minifier.capturing.script_limits import Comparing
-from minifier.capturing.symbol_origins import origin_of_symbols, with_dynamic_once, with_expressions
-from minifier.data.case import (
-    BackendReference,
-    BackendSource,
-    Case,
-    Drawn,
-    Graph,
-    Input,
-    Scalar,
-    ScalarInput,
-    Script,
-    State,
-    Stored,
-    Symbolic,
-    TensorInput,
-    TensorMeta,
+from minifier.capturing.call_inputs import (
+    inputs_by_shape,
+    inputs_of_call,
+    origin_of_symbols,
+    with_dynamic_once,
+    with_expressions,
 )
+from minifier.capturing.captured import EventLog
+from minifier.capturing.comparing import ComparedCall, KeptResults, ScriptCall, WorstResult, compare_call
+from minifier.capturing.process_state import Baseline, at_the_call, current_state
+from minifier.capturing.running_calls import RunningCalls
+from minifier.capturing.script_limits import Comparing, Terms
+from minifier.data.case import BackendReference, BackendSource, Case, Graph, Input, Script, State, Symbolic
 from minifier.data.case.calls import as_called, called
-from minifier.data.case.expressions import floats_read
-from minifier.data.case.inputs import Source, source_names
+from minifier.data.case.inputs import source_names
 from minifier.data.case.literals import SCRIPT, imports_of_config, packages_imported
 from minifier.data.case.serial import pack
 from minifier.data.case.store import CASE, TENSORS, load, save
 from minifier.data.case.switches import is_secret
-from minifier.data.case.values import is_float
 from minifier.data.failure import Difference, Failure, Fingerprint, Kind, Stage
 from minifier.data.failure.evidence import failure_of_differences
 from minifier.data.failure.fingerprint import NO_NODES, failure_of, of_line
@@ -56,26 +47,45 @@ from minifier.errors import CannotSave
 from minifier.process.logs import CallWatch
 from minifier.process.machine import spare_memory
 from minifier.torch_side.compare.results import not_in_eager
-from minifier.torch_side.fx.arguments import tensor_meta
 from minifier.torch_side.fx.graphs import build_graph, read_graph
 from minifier.torch_side.fx.inputs import make_inputs
 from minifier.torch_side.fx.script_objects import line_of_script
-from minifier.torch_side.fx.tensors import StoredTensors, TensorFile, storage_elements
+from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
 from minifier.torch_side.torch_private.dynamo import backend_error
-from minifier.torch_side.torch_private.graphs import as_hint, expression_of, is_fake
-
-if TYPE_CHECKING:
-    from minifier.capturing.observer import Observer
+from minifier.torch_side.torch_private.graphs import is_fake
 
 _MAX_FRAMES = 4  # innermost frames whose locals are searched
-
-_NO_MEMORY = Drawn("no memory")
 
 _PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
 
 
+@dataclass(slots=True)
+class RunContext:
+    """What all graphs of a run of the script share.
+
+    folder: for the Cases, each in a sub-folder by the graph's number.
+    script: the name of the script.
+    compiled_at: when the first compilation had ended, by `time.perf_counter`; None before.
+    """
+
+    folder: Path
+    script: str
+    baseline: Baseline
+    terms: Terms
+    status: RunningCalls
+    log: EventLog
+    compiled_at: float | None = None
+
+    def waited(self) -> float:
+        """Return the seconds since the end of the script's first compilation; 0 before."""
+        return 0.0 if self.compiled_at is None else round(time.perf_counter() - self.compiled_at, 3)
+
+
 class Record:
     """A graph and its backend, state and failures.
+
+    It is Dynamo's `place`th graph, 0 if tracing failed. `refer` returns the reference to its backend, and the source of
+    what the script's module does not define.
 
     Nothing raises into the user's script: if saving is impossible, or minify itself fails, `unsaved` has the reason.
     While `comparing`, the comparison compiles or runs the graph, not the script.
@@ -83,13 +93,14 @@ class Record:
 
     def __init__(
         self,
-        observer: Observer,
+        run: RunContext,
         number: int,
         gm: torch.fx.GraphModule,
         values: Sequence[Any],
-        origin: DynamoGraph,
+        refer: Callable[[], tuple[BackendReference, str]],
+        place: int,
     ) -> None:
-        self.observer, self.place = observer, origin.place
+        self.run, self.place = run, place
         self.forward: Record | None = None  # of a backward pass: the record of its graph
         self.definitions = ""
         self.tensors = TensorFile()
@@ -98,20 +109,22 @@ class Record:
         self.graph: Graph | None = None
         self.backend = BackendReference("unknown", BackendSource.NONE, reason="it could not be looked at")
         self.state = State()
+        self.reference = pack(self.backend)
         self.symbolic: Symbolic | None = None
         self.unsaved = ""
         self._begin(number)
         with _guard(self):
-            self.backend, self.definitions = origin.refer()
-            self.state = current_state(observer.baseline)
+            self.backend, self.definitions = refer()
+            self.state = current_state(run.baseline)
             self.graph = read_graph(gm, self.tensors)
             self.symbolic = origin_of_symbols(self.graph, values)
             self.backend, self.state = with_dynamic_once(self.symbolic, self.backend, self.state)
+            self.reference = pack(self.backend)
             self._save(self._inputs_by_shape(), _PENDING, tensors=None)  # the backend may kill the process
 
     def _begin(self, number: int) -> None:
         self.number = number
-        self.folder = self.observer.folder / str(number)
+        self.folder = self.run.folder / str(number)
         self.runs = 0
         self.inference = False
         self.comparing = False
@@ -138,6 +151,12 @@ class Record:
         return inputs_by_shape(self.graph, "zeros" if self.forward is None else "randn")
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """What the events of its compilation and its trace say of the graph."""
+        forward = self.forward.number if self.forward is not None else None
+        return {"number": self.number, "ops": self.ops, "reference": self.reference, "forward": forward}
+
+    @property
     def ops(self) -> int | None:
         """Number of call nodes, or None if the graph could not be read."""
         return len(self.graph.ops) if self.graph is not None else None
@@ -149,15 +168,15 @@ class Record:
         packages = {name.partition(".")[0] for name in modules}
         packages |= packages_imported(*imports, *imports_of_config(self.state.config))
         script = Script(
-            self.observer.script,
-            path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.baseline.path),
+            self.run.script,
+            path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.run.baseline.path),
             imports=imports,
             ops=defined,
             file=_name_of_file(),
             line=line_of_script(),
-            folders=folders_of(packages, self.observer.baseline.path),
+            folders=folders_of(packages, self.run.baseline.path),
             graph_number=self.number if self.forward is None else self.forward.number,
-            waited=self.observer.seconds_since_compiled(),
+            waited=self.run.waited(),
         )
         variables, files = reads_of(self.backend.imports)
         backend = replace(self.backend, variables=variables, files=files)
@@ -184,8 +203,8 @@ class Record:
                 self.folder.mkdir(exist_ok=True)
                 if not self._save_real(values, _PENDING, call):
                     self._kept_call, self.has_failed = call, is_wrong
-        if not (self.observer.terms.keep_all or is_wrong):
-            self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved)
+        if not (self.run.terms.keep_all or is_wrong):
+            self.run.log.write("kept", number=self.number, call=call, unsaved=self.unsaved)
 
     def _keep_of_forward(self, forward: Record, call: int) -> None:
         """Save the Case with the inputs of the graph's call, if that is the one the backward pass is of."""
@@ -194,8 +213,8 @@ class Record:
             with _guard(self):
                 save(replace(load(forward.folder), backward=True), self.folder)
                 self._kept_call, self._not_kept, self.has_failed = call, "", False
-        if not self.observer.terms.keep_all:
-            self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved or self._not_kept)
+        if not self.run.terms.keep_all:
+            self.run.log.write("kept", number=self.number, call=call, unsaved=self.unsaved or self._not_kept)
 
     def failed(
         self, stage: Stage, error: BaseException, values: Sequence[Any], call: int = 0, changed: bool = False
@@ -231,7 +250,7 @@ class Record:
         try:
             yield
         except Exception:  # noqa: BLE001 - it must not reach the script
-            self.observer.log.write("slip", traceback=traceback.format_exc())
+            self.run.log.write("slip", traceback=traceback.format_exc())
 
     def compare(self, compiled: Callable[..., Any], comparing: Comparing, call: ScriptCall) -> bool:
         """Compare the call's results with eager's on the kept inputs; log and save the failure if they differ.
@@ -240,10 +259,11 @@ class Record:
         """
         unable, is_wrong = "", False
         with spare_memory(), _guard(self):
-            from minifier.capturing.comparing import compare_call
-
             if self._kept_call and not self.unsaved:
-                outcome = compare_call(self, compiled, comparing, call)
+                case = replace(load(self.folder), measure=comparing.measure)
+                within = partial(ComparedCall, self.run.status, self.number)
+                backward = self.place in comparing.trained
+                outcome = compare_call(case, self.tensors, compiled, call, within, backward=backward)
                 unable = outcome.unable or outcome.missing
                 if outcome.failure is not None:
                     is_wrong = True
@@ -256,9 +276,9 @@ class Record:
                         where = with_names(right.where, names)
                         sentence = f"{where} is off by {right.error:.2g}, where {right.limit:.2g} is allowed"
                         facts["furthest"] = right.share, sentence
-                    self.observer.log.write("compared", number=self.number, excused=excused, **facts)
+                    self.run.log.write("compared", number=self.number, excused=excused, **facts)
         if unable or self.unsaved:
-            self.observer.log.write("not compared", number=self.number, reason=unable or self.unsaved)
+            self.run.log.write("not compared", number=self.number, reason=unable or self.unsaved)
         self._worst.clear()
         self.folder = self._worst.home
         return is_wrong
@@ -277,7 +297,7 @@ class Record:
             if differences:
                 self._kept_call = call
                 save(called(case, call), self.folder)
-                self.observer.log.write("kept", number=self.number, call=call, unsaved="")
+                self.run.log.write("kept", number=self.number, call=call, unsaved="")
                 self._note(failure_of_differences(differences), (), call, False)
 
     @property
@@ -292,7 +312,7 @@ class Record:
         save(case, self.folder)
         instead, self.folder = self._worst.replaces(failure), self._worst.home
         if instead:
-            self.observer.log.write("kept", number=self.number, call=self._kept_call, unsaved="")
+            self.run.log.write("kept", number=self.number, call=self._kept_call, unsaved="")
         self.has_failed = False
         self._note(failure, (), self._kept_call, False, instead)
 
@@ -309,25 +329,21 @@ class Record:
                 else:
                     lost = self._save_real(values, failure, call) or lost
         self.has_failed = True
-        self.observer.log.write(
+        self.run.log.write(
             "failed",
             number=self.number,
             sentence=failure.named(source_names(self.graph)).sentence if self.graph is not None else failure.sentence,
             unsaved=self.unsaved,
             failure=pack(failure),
-            reference=pack(self.backend),
-            backend=self.backend.name,
             call=call,
             inputs_lost=lost,
-            forward=self.forward.number if self.forward is not None else None,
-            ops=self.ops,
             instead=instead,
         )
 
     def _save_real(self, values: Sequence[Any], failure: Failure, call: int) -> str:
         """Save the inputs; where they cannot be read any more, save their shapes, and return the reason."""
         if call:
-            self.state = at_the_call(self.state, self.observer.baseline, self.inference)
+            self.state = at_the_call(self.state, self.run.baseline, self.inference)
         tensors = self.tensors.extended()  # a copy: the inputs must not outlive their call
         try:
             assert self.graph is not None
@@ -359,52 +375,6 @@ def _guard(record: Record) -> Iterator[None]:
         record.unsaved = str(error)
     except Exception:  # noqa: BLE001 - it must not reach the script
         record.unsaved = f"minify itself failed on it: {traceback.format_exc()}"
-
-
-def inputs_by_shape(graph: Graph, floats: str = "zeros") -> tuple[Input, ...]:
-    """Describe inputs whose values are not known: tensors are zeros, those of floats are drawn in the given way."""
-    return tuple(_input_by_shape(node.name, node.value, floats) for node in graph.placeholders)
-
-
-def _input_by_shape(name: str, value: Any, floats: str) -> Input:
-    if isinstance(value, TensorMeta):
-        return TensorInput(name, value, Drawn(floats if is_float(value.dtype) else "zeros"))
-    return ScalarInput(name, value.value, value.symbol) if isinstance(value, Scalar) else ScalarInput(name, None)
-
-
-def inputs_of_call(graph: Graph, values: Sequence[Any], tensors: TensorFile) -> tuple[Input, ...]:
-    """Describe the values of a call, and add their tensors to the file. Raises CannotSave."""
-    placeholders = graph.placeholders
-    if len(placeholders) != len(values):
-        raise CannotSave(f"the graph has {len(placeholders)} inputs, but was called with {len(values)}")
-    pairs = [(node, value) for node, value in zip(placeholders, values, strict=True)]
-    values_by_name = {n.name: v for n, v in pairs if isinstance(v, torch.Tensor) and not v._is_zerotensor()}
-    # Only these ops reach beyond their input.
-    reaches = any("as_strided" in node.target for node in graph.ops)
-    windows = {n: size for n, v in values_by_name.items() if reaches and (size := storage_elements(v))}
-    floats = {n: v.item() for n in floats_read(graph) if type(v := values_by_name.get(n)) is torch.Tensor}
-    known = {n: Drawn("full", low=number) for n, number in floats.items() if math.isfinite(number)}
-    stored: dict[str, Source] = {
-        **known,
-        **tensors.add_inputs({n: v for n, v in values_by_name.items() if n not in known}, windows),
-    }
-    storages: dict[object, int] = {}
-    inputs: list[Input] = []
-    for node, value in pairs:
-        if isinstance(value, torch.Tensor):
-            meta = tensor_meta(value, storages)
-            parameter, inference = isinstance(value, torch.nn.Parameter), value.is_inference()
-            source, storage = stored.get(node.name, _NO_MEMORY), windows.get(node.name, 0)
-            storage = 0 if isinstance(source, Stored) and source.shared else storage
-            inputs.append(TensorInput(node.name, meta, source, value.is_leaf, parameter, inference, storage))
-        elif value is None or isinstance(value, (bool, int, float, str)):
-            inputs.append(ScalarInput(node.name, value))
-        elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            inputs.append(ScalarInput(node.name, as_hint(value), expression_of(value)))
-        else:
-            kind = type(value)
-            raise CannotSave(f"the input {node.name}, a {kind.__module__}.{kind.__qualname__}")
-    return tuple(inputs)
 
 
 def _frames(error: BaseException) -> Iterator[FrameType]:

@@ -3,46 +3,82 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from minifier.capturing.aot import AotObserver
-from minifier.capturing.backend_calls import BackendCall, DynamoGraph, ScriptCall
 from minifier.capturing.backend_reference import reference
 from minifier.capturing.captured import EVENTS, EventLog
 from minifier.capturing.compared_calls import ComparedCalls, Training
-from minifier.capturing.graph_record import Record
+from minifier.capturing.comparing import ScriptCall
+from minifier.capturing.graph_record import Record, RunContext
 from minifier.capturing.process_state import Baseline
-from minifier.capturing.running_calls import RunningCalls
+from minifier.capturing.running_calls import RunningCalls, Token
 from minifier.capturing.script_limits import Terms
 from minifier.capturing.silent_fallbacks import LoggedLines, fallback, is_unchanged, parts_of, watch_of
 from minifier.data.case import TORCH_COMPILE, BackendReference
 from minifier.data.failure import Difference, Stage
 from minifier.data.failure.observed import text
 from minifier.process.descriptors import Reserve
+from minifier.process.interrupts import interrupts_left_to_another
 from minifier.process.logs import LogLine
 from minifier.process.machine import spare_memory
 from minifier.torch_side.compare.results import call_and_wait, random_states
+from minifier.torch_side.torch_private.aot import BACKWARD, observe_aot_compilers
 from minifier.torch_side.torch_private.autograd import transforms_ended
-from minifier.torch_side.torch_private.dynamo import (
-    FindGraph,
-    asked_backend,
-    backend_error,
-    compile_module_calls,
-    is_failure,
-)
+from minifier.torch_side.torch_private.dynamo import FindGraph, asked_backend, backend_error, is_failure
 from minifier.torch_side.torch_private.modes import is_capturing
 
 _MAX_LOGGED_RUNS = 64  # of each graph: a later failure may depend on how often it was called
+
+
+class BackendCall:
+    """Context of a backend's compilation or a compiled function's call: marks the call as running, collects its logs.
+
+    `inputs` are the graph's. `call` counts a compiled function's calls from 1, and is 0 while compiling. `matched` is
+    the first logged line that --match-log matches, or the line about a fallback that --fallbacks asks for.
+    """
+
+    __slots__ = ("call", "ending", "inputs", "matched", "observer", "outer", "record", "stage", "token", "versions")
+
+    def __init__(self, observer: Observer, record: Record, stage: Stage, inputs: Sequence[Any], call: int = 0) -> None:
+        self.observer, self.record, self.stage, self.inputs, self.call = observer, record, stage, inputs, call
+        self.versions = _versions(inputs)
+        self.matched = ""
+        self.outer: BackendCall | None = None
+        self.token: Token | None = None
+        self.ending: Callable[[], None] | None = None
+
+    def __enter__(self) -> BackendCall:
+        observer = self.observer
+        mine = observer.mine
+        self.outer, mine.call = mine.call, self
+        observer.open.append(self)
+        self.token = observer.status.enter(self.stage, self.record.number, self.call)
+        if self.outer is None:
+            self.ending = interrupts_left_to_another(lambda: observer.status.lasts_long)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        observer = self.observer
+        if self.ending is not None:
+            self.ending()
+        observer.status.leave(self.token)
+        observer.mine.call = self.outer
+        if kind is None and self.outer is None:
+            observer.mine.logged_error = None
+        observer.open.remove(self)
+
+    @property
+    def has_changed_inputs(self) -> bool:
+        """Whether the call has changed an input in place since this object was made."""
+        return _versions(self.inputs) != self.versions
 
 
 class _ThreadState(threading.local):
@@ -67,10 +103,9 @@ class Observer:
         on_failure: Callable[[Record, BaseException | None], None] = lambda record, error: None,
     ) -> None:
         self.on_failure = on_failure
-        self.folder, self.script = folder, script
-        self.baseline, self.terms, self.keep = baseline, terms, terms.keep
-        self.status = status or RunningCalls()
-        self.log = EventLog(folder / EVENTS, forgiving=terms.in_place)
+        log = EventLog(folder / EVENTS, forgiving=terms.in_place)
+        self.run = RunContext(folder, script, baseline, terms, status or RunningCalls(), log)
+        self.terms, self.status, self.log = terms, self.run.status, log
         self._compared: dict[Record, None] = {}
         self._compared_calls = ComparedCalls(terms.comparing, self.log) if terms.comparing is not None else None
         self.logged_lines = LoggedLines(self.log, terms.match_log)
@@ -83,8 +118,6 @@ class Observer:
         self.open: list[BackendCall] = []
         self._aot: AotObserver | None = None
         self.closed = False
-        self._compiled_at: float | None = None
-        self._trains = False
 
     def __call__(
         self,
@@ -98,7 +131,7 @@ class Observer:
         if self._aot is None:
             self._aot = AotObserver(self)
         original_inputs = list(inputs)  # a backend may replace or remove items of its list
-        record = self.record(gm, original_inputs, lambda: (reference(compiler_fn, self.baseline.path), ""))
+        record = self.record(gm, original_inputs, lambda: (reference(compiler_fn, self.run.baseline.path), ""))
         record.backend_object = asked_backend(compiler_fn).function
         self.backends.append(record.backend_object)
         if self._compared_calls is not None or self.terms.silent_fallbacks:
@@ -114,11 +147,11 @@ class Observer:
         before = parts_of(gm)
         with watch:
             result = call()
-        if (seen := fallback(watch, is_unchanged(result, gm, before), gm is None)) is not None:
-            self.log.write("fell back", number=record.number, line=watch.first_line, **asdict(seen))
+        if (seen := fallback(watch, record.number, is_unchanged(result, gm, before), gm is None)) is not None:
+            self.log.write("fell back", fallback=asdict(seen))
             counts = self.terms.silent_fallbacks and not seen.is_plain
             if counts and self.mine.call is not None and not self.mine.call.matched:
-                self.mine.call.matched = watch.first_line
+                self.mine.call.matched = seen.line
         return result
 
     def record(
@@ -127,9 +160,9 @@ class Observer:
         inputs: Sequence[Any],
         refer: Callable[[], tuple[BackendReference, str]],
     ) -> Record:
-        """Create the record of the next graph for a backend. `refer` is as in `DynamoGraph`."""
+        """Create the record of the next graph for a backend. `refer` is as in `Record`."""
         self.count, self.graphs = self.count + 1, self.graphs + 1
-        return Record(self, self.count, gm, inputs, DynamoGraph(refer, self.graphs))
+        return Record(self.run, self.count, gm, inputs, refer, self.graphs)
 
     def record_backward(self, forward: Record) -> Record:
         """Create the record of a graph's backward pass, with a number of its own."""
@@ -153,11 +186,9 @@ class Observer:
                 return
             self.count += 1
             backend = replace(TORCH_COMPILE, dynamic=asked_backend(compiler_fn).dynamic)
-            origin = DynamoGraph(lambda: (backend, ""), place=0)
-            record = Record(self, self.count, traced.module, traced.inputs, origin)
+            record = Record(self.run, self.count, traced.module, traced.inputs, lambda: (backend, ""), place=0)
             record.keep(traced.inputs, 0)
-        facts = {"ops": record.ops, "backend": record.backend.name, "unsaved": record.unsaved}
-        self.log.write("traced", number=record.number, **facts)
+        self.log.write("traced", **record.facts, unsaved=record.unsaved)
 
     def close(self) -> None:
         """Stop observing, and remove the hook around AOTAutograd."""
@@ -173,42 +204,43 @@ class Observer:
 
     def around_compile(self, record: Record, stage: Stage, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
         """Call the compiler for the record's graph, log the outcome and return the result."""
-        forward = record.forward.number if record.forward is not None else None
-        facts = {"ops": record.ops, "backend": record.backend.name, "of": id(record.backend_object), "forward": forward}
-        self.log.write("compiling", number=record.number, **facts)
+        self.log.write("compiling", **record.facts, of=id(record.backend_object))
         begun = time.perf_counter()
         if self._keeps(record, 0):
             record.keep(inputs, 0)
         elif self.terms.comparing is not None and record.place in self.terms.comparing.changed:
             record.keep(inputs, 1)  # what the first call is compared with
-        versions_before = _versions(inputs)
-        try:
-            with BackendCall(self, record, stage) as current:
-                compiled = call()
-        except BaseException as error:
-            if is_failure(error) and self._is_new(error):
-                with self.reserve:
-                    record.failed(stage, error, inputs)
-                self.on_failure(record, error)
-            else:
-                self.log.write("declined", number=record.number, type=type(error).__name__)
-            raise
+        current = BackendCall(self, record, stage, inputs)
+        compiled = self._called(current, call)
         ended = time.perf_counter()
-        self._compiled_at = ended if self._compiled_at is None else self._compiled_at
+        if self.run.compiled_at is None:
+            self.run.compiled_at = ended
         self.log.write("compiled", number=record.number, seconds=ended - begun)
-        if record.place and _versions(inputs) != versions_before:
+        if record.place and current.has_changed_inputs:
             self.log.write("changed", number=record.number)
         if current.matched:
             record.fell_back(stage, current.matched, inputs)
         return compiled
 
-    def seconds_since_compiled(self) -> float:
-        """Return the seconds since the end of the script's first compilation; 0 before."""
-        return 0.0 if self._compiled_at is None else round(time.perf_counter() - self._compiled_at, 3)
+    def _called(self, current: BackendCall, call: Callable[[], Any]) -> Any:
+        """Call the compiler, or what it compiled; log a failure, and save its Case."""
+        record, stage, number = current.record, current.stage, current.call
+        try:
+            with current:
+                return call()
+        except BaseException as error:
+            if is_failure(error) and self._is_new(error):
+                has_changed = number > 0 and current.has_changed_inputs
+                with self.reserve:
+                    record.failed(stage, error, current.inputs, number, has_changed)
+                self.on_failure(record, error)
+            elif not number:
+                self.log.write("declined", number=record.number, type=type(error).__name__)
+            raise
 
     def _keeps(self, record: Record, call: int) -> bool:
         """Whether the inputs of this call must be saved first; call 0 is the compilation."""
-        keep = self.keep
+        keep = self.terms.keep
         return keep is not None and call == keep.call and record.number in (keep.number, keep.forward)
 
     def _is_new(self, error: BaseException) -> bool:
@@ -239,7 +271,7 @@ class Observer:
             seconds = time.perf_counter() - begun
             with record.undisturbed():
                 record.kept_results.look(args, result, record.runs)
-            self.training.after(record.number, args, result, nodes_before)
+                self.training.after(record.number, args, result, nodes_before)
             if chosen:
                 self._compare(record, compiled, ScriptCall(args, result, random), seconds)
             return result
@@ -302,33 +334,31 @@ class Observer:
             self.log.write("ran", number=record.number)
         if self.terms.keep_all or self._keeps(record, number):
             record.keep(args, number)
-        versions_before = _versions(args)
-        try:
-            with BackendCall(self, record, stage, number) as current, transforms_ended():
-                result = call()
-        except BaseException as error:
-            if is_failure(error) and self._is_new(error):
-                with self.reserve:
-                    record.failed(stage, error, args, number, _versions(args) != versions_before)
-                self.on_failure(record, error)
-            raise
+        current = BackendCall(self, record, stage, args, number)
+        result = self._called(current, lambda: _without_open_transforms(call))
         if current.matched:
-            record.fell_back(stage, current.matched, args, number, _versions(args) != versions_before)
+            record.fell_back(stage, current.matched, args, number, current.has_changed_inputs)
         return result
 
     def trains(self, roots: Sequence[Any]) -> None:
-        """Log that the script runs a backward pass from these roots."""
-        if not self.is_watching:
-            return
-        if not self._trains:
-            self._trains = True
-            self.log.write("backward")
-        self.training.passes(roots)
+        """Log which graphs a backward pass of the script reaches from these roots."""
+        if self.is_watching:
+            self.training.passes(roots)
 
     def heard(self, logged: LogLine) -> None:
         """Note a line that the script or a backend has logged."""
-        if os.getpid() == self.log.pid:
-            self.logged_lines.heard(logged, self.mine.call, self.open)
+        call = self.mine.call
+        if os.getpid() != self.log.pid:
+            return
+        if call is None and self.terms.match_log is not None and len(self.open) == 1:
+            call = self.open[0]  # a thread of the backend's own may have logged the line
+        if call is not None and self.logged_lines.matches(logged, call.record.number):
+            call.matched = call.matched or logged.line
+
+
+def _without_open_transforms(call: Callable[[], Any]) -> Any:
+    with transforms_ended():
+        return call()
 
 
 def _versions(args: Sequence[Any]) -> list[int]:
@@ -340,33 +370,46 @@ def _versions(args: Sequence[Any]) -> list[int]:
     return [a._version for a in args if isinstance(a, torch.Tensor) and not a.is_inference()]
 
 
-_OF_A_BACKEND = ("mode", "options")  # arguments that mean something to the script's own backend only
+@dataclass(slots=True)
+class _SplitGraph:
+    """A Dynamo graph that AOTAutograd splits, and the record of its backward pass once that is compiled."""
+
+    forward: Record
+    backward: Record | None = None
 
 
-def compile_with(backend: str, modules: Sequence[str], module_calls: bool) -> Callable[[], None]:
-    """Have every torch.compile of this process use the backend; return a function that undoes this.
+class AotObserver:
+    """The hook around AOTAutograd's compilers; each backward graph gets its own number, above its forward's."""
 
-    `backend` is a registered name; or MODULE:NAME, for a backend that the module registers or holds. `modules` are
-    imported first: from the script's folder, the current one, or wherever Python finds them. With `module_calls`, calls
-    of modules from outside of modules are compiled too.
-    """
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    of, _, name = backend.rpartition(":")
-    imported = [importlib.import_module(module) for module in (*modules, *([of] if of else []))]
-    chosen = getattr(imported[-1], name, name) if of else name
-    original: Any = torch.compile
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+        self.end = observe_aot_compilers(self.begin, self.compiling, self.running)
 
-    @functools.wraps(original)
-    def compile_(*args: Any, **keywords: Any) -> Any:
-        rest = {key: value for key, value in keywords.items() if key not in _OF_A_BACKEND}
-        return original(*args, **{**rest, "backend": chosen})
+    def begin(self) -> _SplitGraph | None:
+        """Return the state for the graph whose backend calls AOTAutograd, or None outside a backend call."""
+        call = self.observer.mine.call
+        return _SplitGraph(call.record) if call is not None and call.record.forward is None else None
 
-    torch.compile = compile_
-    end_calls = compile_module_calls(compile_) if module_calls else lambda: None
+    def _is_watching(self, pair: _SplitGraph | None) -> bool:
+        # Autograd runs a comparison's backward pass in its own threads, unknown to the observer's thread state.
+        return pair is not None and self.observer.is_watching and not pair.forward.comparing
 
-    def end() -> None:
-        end_calls()
-        torch.compile = original
+    def compiling(
+        self,
+        pair: _SplitGraph | None,
+        part: str,
+        gm: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        call: Callable[[], Any],
+    ) -> Any:
+        """Run a compiler; for a backward graph the forward's Case is saved before, with a backward pass."""
+        if part != BACKWARD or pair is None or not self._is_watching(pair):
+            return call()
+        pair.backward = self.observer.record_backward(pair.forward)
+        return self.observer.around_compile(pair.backward, Stage.BACKWARD_COMPILE, inputs, call)
 
-    return end
+    def running(self, pair: _SplitGraph, args: list[Any], call: Callable[[], Any]) -> Any:
+        """Run a compiled backward."""
+        if pair.backward is None or not self._is_watching(pair):
+            return call()
+        return self.observer.around_run(pair.backward, Stage.BACKWARD_RUN, args, call)

@@ -51,10 +51,14 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
             if event["instead"]:
                 failing = [f for f in failing if f.number != event["number"]]
                 repeated = [f for f in repeated if f.number != event["number"]]
-            key = (event["sentence"], event["ops"])
+            graph = compiling[event["number"]]
+            key = (event["sentence"], graph["ops"])
             failed_before = any(event["number"] == earlier.number for earlier in (*failing, *repeated))
             failed_before = failed_before and (event["number"], event["call"]) not in kept
-            (repeated if key in seen else failing).append(_failing(event, failed_before))
+            before = f"graph {event['number']} had failed before in another way" if failed_before else ""
+            failure, lost = unpack(Failure, event["failure"]), before or event["inputs_lost"]
+            failed = _failing(folder, graph, event["sentence"], failure, event["call"], event["unsaved"], lost)
+            (repeated if key in seen else failing).append(failed)
             seen.add(key)
         elif event["event"] == "ended":
             final = event
@@ -79,11 +83,12 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         failing.append(_died(folder, compiling[call.number], call, failure, has_case, kept))
     if not failing and not repeated and (of_torch := _failure_of_torch(folder, events, compiling, kept)) is not None:
         failing.append(of_torch)
-    for graph in failing:
-        if not graph.unsaved:
-            complete(folder / str(graph.number), seconds - watch.seconds, status.slowest, len(compiling))
+    for each in failing:
+        if not each.unsaved:
+            complete(each.folder, seconds - watch.seconds, status.slowest, len(compiling))
     compared = [event for event in events if event["event"] == "compared"]
     return Captured(
+        folder=folder,
         end=end,
         graphs=len(compiling),
         failing=tuple(failing),
@@ -92,12 +97,11 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         error=final.get("error", ""),
         traceback=final.get("traceback", ""),
         script_status=final.get("status", end.status),
-        backends=tuple(dict.fromkeys(e["backend"] for e in compiling.values())),
+        backends=tuple(dict.fromkeys(e["reference"]["name"] for e in compiling.values())),
         declined=tuple(event["type"] for event in events if event["event"] == "declined"),
         environment=tuple((name, value) for name, value in final.get("environment", ())),
         logged=warnings_logged(events),
         slowest=status.slowest,
-        trains=any(event["event"] == "backward" for event in events),
         forwards=tuple(forwards),
         trained=_places("trained", events, forwards),
         changed=_places("changed", events, forwards),
@@ -105,11 +109,7 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         compared=tuple((e["number"], e["call"], e["gradients"]) for e in compared),
         excused=tuple((e["number"], e["call"], line) for e in compared for line in e["excused"]),
         furthest=_furthest(compared),
-        fallbacks=tuple(
-            FellBack(e["number"], e["sentence"], e["is_whole"], e["line"], e["is_plain"])
-            for e in events
-            if e["event"] == "fell back"
-        ),
+        fallbacks=tuple(FellBack(**e["fallback"]) for e in events if e["event"] == "fell back"),
         not_compared=tuple(not_compared),
         bounded=next((event["seconds"] for event in events if event["event"] == "bounded"), 0.0),
         lost=lost,
@@ -139,21 +139,13 @@ def _sentence(failure: Failure) -> str:
     return failure.message if is_timeout else f"the process ended ({failure.message})"
 
 
-def _failing(event: dict[str, Any], failed_before: bool) -> FailingGraph:
-    """Return the failure of a "failed" event; if `failed_before`, the Case has an earlier failure of the graph."""
-    lost = f"graph {event['number']} had failed before in another way" if failed_before else event["inputs_lost"]
-    return FailingGraph(
-        number=event["number"],
-        sentence=event["sentence"],
-        ops=event["ops"],
-        backend=event["backend"],
-        call=event["call"],
-        unsaved=event["unsaved"],
-        failure=unpack(Failure, event["failure"]),
-        reference=unpack(BackendReference, event["reference"]),
-        inputs_lost=lost,
-        forward=event["forward"],
-    )
+def _failing(
+    folder: Path, graph: dict[str, Any], sentence: str, failure: Failure, call: int, unsaved: str, lost: str
+) -> FailingGraph:
+    """Return the failure of a call of a graph, which the event of its compilation or its trace describes."""
+    reference = unpack(BackendReference, graph["reference"])
+    place, forward = folder / str(graph["number"]), graph["forward"]
+    return FailingGraph(place, sentence, failure, reference, graph["ops"], call, unsaved, lost, forward)
 
 
 def _failure_of_torch(
@@ -176,21 +168,14 @@ def _failure_of_torch(
     number, while_tracing = before["number"], before["event"] == "traced"
     event = before if while_tracing else compiling[number]
     case_folder = folder / str(number)
-    if event.get("forward") is not None or event.get("unsaved") or not (case_folder / CASE).exists():
+    if event["forward"] is not None or event.get("unsaved") or not (case_folder / CASE).exists():
         return None
     links, case = last["links"], load(case_folder)
     failure = failure_of(stage_shown(links), links, last["traceback"], case.graph.free_names)
     save(replace(case, failure=failure, through_dynamo=True, while_tracing=while_tracing), case_folder)
-    lost = "" if (number, 0) in kept else f"torch.compile failed after {event['backend']} had compiled graph {number}"
-    return FailingGraph(
-        number=number,
-        sentence=failure.sentence,
-        ops=event["ops"],
-        backend=event["backend"],
-        failure=failure,
-        reference=case.backend,
-        inputs_lost=lost,
-    )
+    backend = event["reference"]["name"]
+    lost = "" if (number, 0) in kept else f"torch.compile failed after {backend} had compiled graph {number}"
+    return _failing(folder, event, failure.sentence, failure, 0, "", lost)
 
 
 def _died(
@@ -202,29 +187,17 @@ def _died(
     """
     case_folder = folder / str(call.number)
     unsaved = "the graph could not be saved"
-    reference = None
     if (case := _loaded(case_folder)) is not None:
-        reference, unsaved = case.backend, ""
+        unsaved = ""
         if has_case:
             save(called(replace(case, failure=failure), max(1, call.call)), case_folder)
-    what, backend, lost = _sentence(failure), event["backend"], ""
+    what, backend, lost = _sentence(failure), event["reference"]["name"], ""
     where = f"while {backend} was compiling"
     if call.call:
         where = f"in call {call.call} of what {backend} had compiled"
         if (call.number, call.call) not in kept:
             lost = f"{what} {where}, whose inputs are not known"
-    return FailingGraph(
-        number=call.number,
-        sentence=f"{what} {where}",
-        ops=event["ops"],
-        backend=backend,
-        call=call.call,
-        unsaved=unsaved,
-        failure=failure,
-        reference=reference,
-        inputs_lost=lost,
-        forward=event["forward"],
-    )
+    return _failing(folder, event, f"{what} {where}", failure, call.call, unsaved, lost)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,7 @@ class Keep:
 class Comparing:
     """How results are compared with eager's. Graphs are Dynamo's, counted from 1.
 
-    backward: an earlier run of the script has run backward passes.
-    trained: graphs that these reached; None: any graph.
+    trained: graphs that backward passes reached in an earlier run of the script: their gradients are compared.
     changed: graphs whose inputs the backend changed while it compiled them.
     left_out: graphs that are not compared, because the process died in their comparison.
     last_calls: how often each graph was called in an earlier run.
@@ -48,16 +47,11 @@ class Comparing:
     """
 
     measure: Tolerance
-    backward: bool = False
-    trained: frozenset[int] | None = None
+    trained: frozenset[int] = frozenset()
     changed: frozenset[int] = frozenset()
     left_out: frozenset[int] = frozenset()
     last_calls: Mapping[int, int] = field(default_factory=dict)
     seconds: float = 0.0
-
-    def trains(self, place: int) -> bool:
-        """Whether gradients of Dynamo's `place`th graph are compared."""
-        return self.backward and (self.trained is None or place in self.trained)
 
 
 @dataclass(frozen=True, slots=True)

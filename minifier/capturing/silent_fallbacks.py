@@ -7,14 +7,12 @@ import logging
 import operator
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import torch
 
-from minifier.capturing.backend_calls import BackendCall
-from minifier.capturing.captured import EventLog
+from minifier.capturing.captured import EventLog, FellBack
 from minifier.data.case import BackendReference
 from minifier.data.case.literals import packages_imported
 from minifier.process.logs import CallWatch, LogLine
@@ -22,19 +20,6 @@ from minifier.torch_side.torch_private.dynamo import asked_backend
 from minifier.torch_side.torch_private.inductor import inductor_entry
 
 _MAX_SHOWN = 2  # caught exceptions, and withheld log records, in one sentence
-
-
-@dataclass(frozen=True, slots=True)
-class SilentFallback:
-    """What a backend did with a graph besides compiling it, as a sentence.
-
-    is_whole: inductor or eager got the graph instead. is_plain: the backend hands work to inductor, and caught no
-    exception: it may be made that way.
-    """
-
-    sentence: str
-    is_whole: bool
-    is_plain: bool = False
 
 
 def watch_of(compiler: Any, backend: BackendReference) -> CallWatch | None:
@@ -105,14 +90,15 @@ def _only_calls(gm: torch.fx.GraphModule, handled: Collection[torch.nn.Module]) 
     )
 
 
-def fallback(watch: CallWatch, unchanged: bool, is_run: bool) -> SilentFallback | None:
-    """Describe the backend's fallback in a finished call; None without a fallback.
+def fallback(watch: CallWatch, graph: int, unchanged: bool, is_run: bool) -> FellBack | None:
+    """Describe the backend's fallback in a finished call for the graph of this number; None without a fallback.
 
     unchanged: the backend returned the original graph. is_run: the call was of the compiled function.
     """
     caught = watch.caught
     if watch.entered and not (caught or unchanged):
-        return SilentFallback("compiled with inductor, as a whole or in parts", is_whole=False, is_plain=True)
+        sentence = "compiled with inductor, as a whole or in parts"
+        return FellBack(graph, sentence, is_whole=False, line=watch.first_line, is_plain=True)
     deeds = [f"caught {' and '.join(caught[:_MAX_SHOWN])}"] if caught else []
     if watch.entered:
         deeds.append("handed the graph to inductor")
@@ -124,7 +110,8 @@ def fallback(watch: CallWatch, unchanged: bool, is_run: bool) -> SilentFallback 
     if not deeds:
         return None
     logged = f" (it would have logged: {'; '.join(watch.logged[:_MAX_SHOWN])})" if watch.logged else ""
-    return SilentFallback(" and ".join(deeds) + logged, watch.entered or unchanged or ran is _Ran.WHOLE)
+    is_whole = watch.entered or unchanged or ran is _Ran.WHOLE
+    return FellBack(graph, " and ".join(deeds) + logged, is_whole, watch.first_line)
 
 
 _MAX_LINES = 100  # distinct pairs of graph and line, for one script
@@ -138,22 +125,13 @@ class LoggedLines:
         self._pattern = re.compile(pattern) if pattern is not None else None
         self._seen: set[tuple[int, str]] = set()
 
-    def heard(self, logged: LogLine, call: BackendCall | None, running: Sequence[BackendCall]) -> None:
-        """Write a line to the event log, and compare it with the pattern of --match-log.
-
-        `call` is the innermost backend call of the thread that logged the line, or None; `running` are those of all
-        threads. If a single one runs, a line from outside of calls is taken for its own.
-        """
-        if call is None and self._pattern is not None and len(running) == 1:
-            call = running[0]  # a backend's own thread may have logged the line
-        if call is None:
-            return
-        number, line = call.record.number, logged.line
+    def matches(self, logged: LogLine, number: int) -> bool:
+        """Write a line to the event log, and tell whether it matches. A call for graph `number` logged it."""
+        line = logged.line
         if (number, line) not in self._seen and len(self._seen) < _MAX_LINES:
             self._seen.add((number, line))
             self._log.write("logged", number=number, logger=logged.logger, level=logged.level, message=logged.message)
-        if self._pattern is not None and not call.matched and self._pattern.search(line):
-            call.matched = line
+        return self._pattern is not None and self._pattern.search(line) is not None
 
 
 def warnings_logged(events: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

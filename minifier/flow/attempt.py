@@ -6,7 +6,6 @@ import contextlib
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
@@ -93,14 +92,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class FailingCall:
-    """A failing backend call: its failure in a run of the script, and the folder of its Case.
+    """A failing backend call: its failure in a run of the script.
 
     `is_recorded`: a second run of the script has recorded the inputs ahead of the call.
     """
 
     found: FoundFailures
     failing: FailingGraph
-    folder: Path
     is_recorded: bool = False
 
     @property
@@ -112,7 +110,7 @@ class FailingCall:
 
     @property
     def unsaved(self) -> bool:
-        """Whether the graph could not be written to `folder`."""
+        """Whether the graph could not be saved."""
         return bool(self.failing.unsaved)
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import libcst as cst
 
-from minifier.capturing.capture import FoundFailures, watch_in_eager
+from minifier.capturing.capture import FoundFailures, run_in_eager
 from minifier.capturing.script import Program
 from minifier.capturing.watched_script import RESULT, Moment, Note, Notes, Place
 from minifier.data.case.run_folder import RunFolder
@@ -48,17 +48,17 @@ def compare_script(found: FoundFailures, ui: Ui) -> ComparedScript:
 
     A difference does not count if a second run in eager mode, rounded in another way, differs as much.
     """
-    compiled = Notes.read(found.watched) if found.watched is not None else None
+    compiled = Notes.read(found.compared.folder) if found.compared is not None else None
     if compiled is None:
         return ComparedScript()
-    captured, place = watch_in_eager(found, ui)
-    eager = Notes.read(place)
+    captured = run_in_eager(found, "in-eager-watched", ui, watched=True)
+    eager = Notes.read(captured.folder)
     if eager is None or captured.end.interrupted:
         return ComparedScript()
     seen: tuple[Sight, ...] = ()
     if next(sights(compiled, eager, eager), None) is not None:
-        _, place = watch_in_eager(found, ui, other_rounding=True)
-        other = Notes.read(place)
+        rounded = run_in_eager(found, "in-eager-rounded", ui, watched=True, other_rounding=True)
+        other = Notes.read(rounded.folder)
         seen = tuple(itertools.islice(sights(compiled, eager, other), _MAX_SIGHTS)) if other is not None else ()
     compared = sum(1 for _ in _pairs(compiled, eager))
     said = (

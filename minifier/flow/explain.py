@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.capturing.capture import passes_without
-from minifier.capturing.uncompiled import statement_of
+from minifier.capturing.compile_modes import statement_of
 from minifier.data.case import EAGER, BackendReference, BackendSource, Case
 from minifier.data.case.literals import WITHOUT, setting_statement
 from minifier.data.case.run_folder import RunFolder

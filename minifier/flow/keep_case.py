@@ -140,7 +140,7 @@ def call_to_reduce(found: FoundFailures, failing: FailingGraph, run: Run) -> Fai
 
     A call that died, hung or changed its inputs is made again, in a second run of the script.
     """
-    call = FailingCall(found, failing, found.graphs / str(failing.number))
+    call = FailingCall(found, failing)
     if failing.inputs_lost and not call.unsaved:
         run.ui.say(f"{failing.inputs_lost}: running the script again to keep them")
         with run.going_on():
@@ -149,9 +149,8 @@ def call_to_reduce(found: FoundFailures, failing: FailingGraph, run: Run) -> Fai
 
 
 def _recaptured(call: FailingCall, run: Run) -> FailingCall:
-    place = call.found.work / f"again-{call.failing.number}-{call.failing.call}"
-    failing, folder = recapture_inputs(call.found, call.failing, place, run.ui)
-    return replace(call, failing=failing, folder=folder, is_recorded=folder != call.folder)
+    failing = recapture_inputs(call.found, call.failing, run.ui)
+    return replace(call, failing=failing, is_recorded=failing.folder != call.failing.folder)
 
 
 def may_have_lost_inputs(attempt: Attempt) -> bool:
@@ -179,7 +178,7 @@ def with_inputs_recorded(attempt: Attempt) -> Attempt:
     """
     assert attempt.call is not None and attempt.asked is not None, "only a script can be run again"
     call = _recaptured(attempt.call, attempt.run)
-    ahead, after = call.folder / TENSORS, attempt.call.folder / TENSORS
+    ahead, after = call.failing.folder / TENSORS, attempt.call.failing.folder / TENSORS
     if not ahead.exists() or (after.exists() and filecmp.cmp(ahead, after, shallow=False)):
         return attempt
     attempt.folder.clear(keep=True)
@@ -205,13 +204,12 @@ def keep_call(call: FailingCall, folder: RunFolder, asked: Asked, run: Run) -> C
     """Copy the Case of a failing call to the output folder; record the script there, and lock the folder."""
     note_run(folder.path, asked)
     lock_run(folder.path, run)
-    return keep_case(call.folder, folder.path, asked.program.source())
+    return keep_case(call.failing.folder, folder.path, asked.program.source())
 
 
 def case_without_graph(failing: FailingGraph, script: str) -> Case:
     """Build a Case with the failure and the backend, but no op, for a graph that could not be saved."""
-    backend = failing.reference or BackendReference(failing.backend, BackendSource.NONE)
-    return Case(EMPTY_GRAPH, (), backend, failing.failure, script=Script(script))
+    return Case(EMPTY_GRAPH, (), failing.reference, failing.failure, script=Script(script))
 
 
 def begin_with_call(call: FailingCall, asked: Asked, folder: RunFolder, run: Run) -> Attempt:

@@ -61,7 +61,7 @@ def minify_other_failure(found: FoundFailures, folder: RunFolder, run: Run) -> O
             return _minify_unobserved(found, folder, run, NothingToReduce(f"{nothing}\n{compared.said}".strip()))
         raise nothing
     run.ui.say("no backend call failed, but the script did: running it in eager mode")
-    in_eager = run_in_eager(found, run.ui)
+    in_eager = run_in_eager(found, "in-eager", run.ui)
     nothing = nothing_failed(program, captured, found.compared, in_eager)
     if fails_in_eager_too(captured, in_eager) or not isinstance(nothing, NothingToReduce):
         raise nothing

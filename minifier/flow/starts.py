@@ -296,7 +296,7 @@ def _calls_ahead(attempt: Attempt) -> tuple[CapturedCallAhead, ...]:
     call = attempt.call
     if not _shows_nothing_as_captured(attempt) or call is None or attempt.case.others:
         return ()
-    return read_calls_ahead(call.found.graphs, call.failing.number, call.failing.call)
+    return read_calls_ahead(call.found.captured.folder, call.failing.number, call.failing.call)
 
 
 def _has_calls_ahead(attempt: Attempt) -> bool:

@@ -81,7 +81,7 @@ def _named_backend(captured: Captured) -> BackendReference:
     failure, trace = captured.failure, captured.traceback
     for failing in captured.failing:
         is_end = failure is not None and shows_failure_of_call(failing.failure.fingerprint, failure.fingerprint)
-        if is_end and failing.reference is not None:
+        if is_end:
             return failing.reference
     is_outside = bool(trace) and not any(folder in trace for folder in FOLDERS_OF_COMPILE)
     if is_outside and len(captured.backends) == 1:

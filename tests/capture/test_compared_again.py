@@ -145,7 +145,7 @@ def test_a_worse_result_of_a_later_call_takes_the_place_of_an_earlier(bureau, wr
     found, _, _ = looked(bureau, WORSE.format(wrong=wrong))
     (failing,) = found.captured.failing
     assert (failing.failure.fingerprint.message, failing.call) == (aspect, call)
-    folder = found.graphs / "1"
+    folder = found.captured.folder / "1"
     case = load(folder)
     assert (case.calls, case.failure.fingerprint.message) == (call, aspect)
     assert StoredTensors(case.tensors).get(case.inputs[0].source.key).unique().tolist() == [call - 1.0]

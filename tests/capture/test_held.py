@@ -73,7 +73,7 @@ def test_a_wrong_step_of_an_optimizer_is_seen(bureau):
     found, _, _ = looked(bureau, "import torch\n" + WRONG)
     (failing,) = found.captured.failing
     assert failing.failure.fingerprint.message == "mutation"
-    case = load(found.graphs / str(failing.number))
+    case = load(found.captured.folder / str(failing.number))
     assert len(case.inputs) == len(case.graph.placeholders) > 2
     assert any(node.is_op and node.short_target.endswith("_") for node in case.graph.nodes)
 

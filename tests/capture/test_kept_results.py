@@ -37,7 +37,7 @@ def test_a_result_that_the_script_still_has(bureau, rest):
     found, _, _ = looked(bureau, BUFFERED + rest)
     (failing,) = found.captured.failing
     assert failing.failure.fingerprint.message == "overwritten" and failing.call == 2
-    assert load(found.graphs / "1").calls == 2
+    assert load(found.captured.folder / "1").calls == 2
 
 
 NOBODY_MISSES = """

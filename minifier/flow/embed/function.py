@@ -263,7 +263,7 @@ class _Recorder:
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Record the graph, and return its function."""
         compiler = dynamo.compiler_for(self._backend, None, None, None)
-        path = self._observer.baseline.path
+        path = self._observer.run.baseline.path
         record = self._observer.record(gm, list(inputs), lambda: (reference(compiler, path), ""))
         self.records.append(record)
 

@@ -30,26 +30,13 @@ from torch._C._functorch import (
 
 from minifier.torch_side.torch_private import declared
 
-# Identifies a node while its graph lives: its sequence number in its thread, and its name.
-NodeId = tuple[int, str]
-
-
-def _identity(node: Any) -> NodeId | None:
-    return declared.SEQUENCE_NUMBER.read(lambda: (node._sequence_nr(), node.name()))
-
 
 def zeros_without_memory(shape: Sequence[int], dtype: torch.dtype, device: str) -> torch.Tensor:
     """Return zeros that take no memory, as forward-mode autograd makes for a derivative that vanishes."""
     return _efficientzerotensor(tuple(shape), dtype=dtype, device=device)
 
 
-def node_of(value: Any) -> NodeId | None:
-    """Return the node that made a tensor; None for leaves, tensors without a gradient, and other values."""
-    node = value.grad_fn if isinstance(value, torch.Tensor) else None
-    return None if node is None else _identity(node)
-
-
-def nodes_below(roots: Iterable[Any], most: int) -> Iterator[NodeId]:
+def nodes_below(roots: Iterable[Any], most: int) -> Iterator[Any]:
     """Yield up to `most` nodes of a backward pass from these tensors or gradient edges."""
     starts = [root.grad_fn if isinstance(root, torch.Tensor) else getattr(root, "node", None) for root in roots]
     waiting = [node for node in starts if node is not None]
@@ -57,8 +44,7 @@ def nodes_below(roots: Iterable[Any], most: int) -> Iterator[NodeId]:
     while waiting and most > 0:
         most -= 1
         node = waiting.pop()
-        if (identity := _identity(node)) is not None:
-            yield identity
+        yield node
         for below, _ in node.next_functions:
             if below is not None and below not in seen:
                 seen.add(below)

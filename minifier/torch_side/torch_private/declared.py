@@ -139,7 +139,6 @@ ENGINES = [
     _training(f"{module}:_engine_run_backward", parameters=("t_outputs",))
     for module in ("torch.autograd.graph", "torch.autograd")
 ]
-SEQUENCE_NUMBER = _training("torch._C:_FunctionBase._sequence_nr")
 KEEP_VERSIONS = _declare(
     "torch.autograd.grad_mode:_unsafe_preserve_version_counter",
     loses="version counters: autograd sees that inputs were restored",

@@ -19,56 +19,10 @@ from minifier.data.failure import Stage
 from minifier.data.templates import template_source
 from minifier.errors import CannotSave
 from minifier.torch_side.compare.results import random_state_kept
-from minifier.torch_side.torch_private.aot import BACKWARD, observe_aot_compilers
 from minifier.torch_side.torch_private.inductor import inputs_written_to, module_of_export
 
 if TYPE_CHECKING:
     from minifier.capturing.observer import Observer
-
-
-@dataclass(slots=True)
-class _SplitGraph:
-    """A Dynamo graph that AOTAutograd splits, and the record of its backward pass once that is compiled."""
-
-    forward: Record
-    backward: Record | None = None
-
-
-class AotObserver:
-    """The hook around AOTAutograd's compilers; each backward graph gets its own number, above its forward's."""
-
-    def __init__(self, observer: Observer) -> None:
-        self.observer = observer
-        self.end = observe_aot_compilers(self.begin, self.compiling, self.running)
-
-    def begin(self) -> _SplitGraph | None:
-        """Return the state for the graph whose backend calls AOTAutograd, or None outside a backend call."""
-        call = self.observer.mine.call
-        return _SplitGraph(call.record) if call is not None and call.record.forward is None else None
-
-    def _is_watching(self, pair: _SplitGraph | None) -> bool:
-        # Autograd runs a comparison's backward pass in its own threads, unknown to the observer's thread state.
-        return pair is not None and self.observer.is_watching and not pair.forward.comparing
-
-    def compiling(
-        self,
-        pair: _SplitGraph | None,
-        part: str,
-        gm: torch.fx.GraphModule,
-        inputs: Sequence[Any],
-        call: Callable[[], Any],
-    ) -> Any:
-        """Run a compiler; for a backward graph the forward's Case is saved before, with a backward pass."""
-        if part != BACKWARD or pair is None or not self._is_watching(pair):
-            return call()
-        pair.backward = self.observer.record_backward(pair.forward)
-        return self.observer.around_compile(pair.backward, Stage.BACKWARD_COMPILE, inputs, call)
-
-    def running(self, pair: _SplitGraph, args: list[Any], call: Callable[[], Any]) -> Any:
-        """Run a compiled backward."""
-        if pair.backward is None or not self._is_watching(pair):
-            return call()
-        return self.observer.around_run(pair.backward, Stage.BACKWARD_RUN, args, call)
 
 
 def program_definition() -> str:
