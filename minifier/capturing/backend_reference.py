@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import inspect
+import itertools
 import os
 import sys
+import traceback
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -277,16 +279,12 @@ def _readers(innermost: FrameType) -> set[str]:
     None if torch itself reads. The script counts only within a call of torch: outside, all runs in the script.
     """
     readers: set[str] = set()
-    frame: FrameType | None = innermost
-    for _ in range(_MAX_FRAMES):
-        if frame is None:
-            break
+    for frame, _ in itertools.islice(traceback.walk_stack(innermost), _MAX_FRAMES):
         top = _top(frame)
         if top == "torch":
             return readers
         if top == SCRIPT or top not in sys.stdlib_module_names:
             readers.add(top)
-        frame = frame.f_back
     return readers - {SCRIPT, "minifier"}
 
 

@@ -7,7 +7,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -36,8 +36,8 @@ def set_modes(terms: Terms) -> None:
 _OF_A_BACKEND = ("mode", "options")  # arguments that mean something to the script's own backend only
 
 
-def compile_with(backend: str, modules: Sequence[str], module_calls: bool) -> Callable[[], None]:
-    """Have every torch.compile of this process use the backend; return a function that undoes this.
+def compile_with(backend: str, modules: Sequence[str], module_calls: bool) -> None:
+    """Have every torch.compile of this process use the backend, from now on.
 
     `backend` is a registered name; or MODULE:NAME, for a backend that the module registers or holds. `modules` are
     imported first: from the script's folder, the current one, or wherever Python finds them. With `module_calls`, calls
@@ -56,13 +56,8 @@ def compile_with(backend: str, modules: Sequence[str], module_calls: bool) -> Ca
         return original(*args, **{**rest, "backend": chosen})
 
     torch.compile = compile_
-    end_calls = compile_module_calls(compile_) if module_calls else lambda: None
-
-    def end() -> None:
-        end_calls()
-        torch.compile = original
-
-    return end
+    if module_calls:
+        compile_module_calls(compile_)
 
 
 _TORCH_NN = "torch.nn.modules."

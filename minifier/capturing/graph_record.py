@@ -44,7 +44,6 @@ from minifier.data.failure.fingerprint import NO_NODES, failure_of, of_line
 from minifier.data.failure.kinds import with_names
 from minifier.data.failure.observed import describe, text
 from minifier.errors import CannotSave
-from minifier.process.logs import CallWatch
 from minifier.process.machine import spare_memory
 from minifier.torch_side.compare.results import not_in_eager
 from minifier.torch_side.fx.graphs import build_graph, read_graph
@@ -105,11 +104,10 @@ class Record:
         self.definitions = ""
         self.tensors = TensorFile()
         self.backend_object: Any = None  # the backend's function
-        self.watch: Callable[[], CallWatch | None] = lambda: None  # makes a watch for a call of the backend
         self.graph: Graph | None = None
         self.backend = BackendReference("unknown", BackendSource.NONE, reason="it could not be looked at")
         self.state = State()
-        self.reference = pack(self.backend)
+        self.reference = pack(self.backend)  # for the events
         self.symbolic: Symbolic | None = None
         self.unsaved = ""
         self._begin(number)
@@ -379,11 +377,7 @@ def _guard(record: Record) -> Iterator[None]:
 
 def _frames(error: BaseException) -> Iterator[FrameType]:
     """Yield the innermost frames, at most _MAX_FRAMES, from the inside out."""
-    frames = []
-    step = error.__traceback__
-    while step is not None:
-        frames.append(step.tb_frame)
-        step = step.tb_next
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     yield from reversed(frames[-_MAX_FRAMES:])
 
 

@@ -175,9 +175,9 @@ def _from_closure(value: Any) -> SourceExpression | None:
     return None if source is None or arguments is None else _call(source, [], arguments)
 
 
-def _fill_in(text: str, parts: Sequence[SourceExpression], *imports: str) -> SourceExpression:
+def _fill_in(text: str, parts: Sequence[SourceExpression]) -> SourceExpression:
     """Return `text` with its {} replaced by the parts, and the parts' imports and names."""
-    lines = dict.fromkeys([*imports, *(line for part in parts for line in part.imports)])
+    lines = dict.fromkeys(line for part in parts for line in part.imports)
     names = dict.fromkeys(name for part in parts for name in part.names)
     return SourceExpression(text.format(*(part.expression for part in parts)), tuple(lines), tuple(names))
 

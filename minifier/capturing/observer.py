@@ -134,14 +134,13 @@ class Observer:
         record = self.record(gm, original_inputs, lambda: (reference(compiler_fn, self.run.baseline.path), ""))
         record.backend_object = asked_backend(compiler_fn).function
         self.backends.append(record.backend_object)
-        if self._compared_calls is not None or self.terms.silent_fallbacks:
-            record.watch = lambda: watch_of(compiler_fn, record.backend)
         compiled = self.around_compile(record, Stage.COMPILE, original_inputs, lambda: self._watched(record, call, gm))
         return self.observed(record, compiled)
 
     def _watched(self, record: Record, call: Callable[[], Any], gm: torch.fx.GraphModule | None = None) -> Any:
         """Call the backend or the compiled function, and log a fallback. `gm` is the graph, if the call compiles."""
-        watch = record.watch()
+        is_looked_at = self._compared_calls is not None or self.terms.silent_fallbacks
+        watch = watch_of(record.backend_object, record.backend) if is_looked_at else None
         if watch is None:
             return call()
         before = parts_of(gm)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,38 +36,20 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
     `seconds` is how long the run lasted; `status` and `watch` observed it.
     """
     events = read_events(folder)
-    failing: list[FailingGraph] = []
-    repeated: list[FailingGraph] = []
-    seen: set[tuple[str, int | None]] = set()
-    final: dict[str, Any] = {}
-    compiling: dict[int, dict[str, Any]] = {}  # by graph number
-    kept: set[tuple[int, int]] = set()  # (graph, call) whose inputs were saved before the call
+    named: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for event in events:
-        if event["event"] == "compiling":
-            compiling[event["number"]] = event
-        elif event["event"] == "kept" and not event["unsaved"]:
-            kept.add((event["number"], event["call"]))
-        elif event["event"] == "failed":
-            if event["instead"]:
-                failing = [f for f in failing if f.number != event["number"]]
-                repeated = [f for f in repeated if f.number != event["number"]]
-            graph = compiling[event["number"]]
-            key = (event["sentence"], graph["ops"])
-            failed_before = any(event["number"] == earlier.number for earlier in (*failing, *repeated))
-            failed_before = failed_before and (event["number"], event["call"]) not in kept
-            before = f"graph {event['number']} had failed before in another way" if failed_before else ""
-            failure, lost = unpack(Failure, event["failure"]), before or event["inputs_lost"]
-            failed = _failing(folder, graph, event["sentence"], failure, event["call"], event["unsaved"], lost)
-            (repeated if key in seen else failing).append(failed)
-            seen.add(key)
-        elif event["event"] == "ended":
-            final = event
-        elif event["event"] == "unsupported":
-            heard(event["sentence"])
+        named[event["event"]].append(event)
+    for event in named["unsupported"]:
+        heard(event["sentence"])
+    compiling = {event["number"]: event for event in named["compiling"]}
+    # (graph, call) whose inputs were saved before the call
+    kept = {(event["number"], event["call"]) for event in named["kept"] if not event["unsaved"]}
+    failing, repeated = _failures(folder, named["failed"], compiling, kept)
+    final = named["ended"][-1] if named["ended"] else {}
     if watch.has_lingered:
         end = StepEnd(final.get("status"), None, end.interrupted)
     call = fatal_call(status, end, watch, folder / STACKS)
-    not_compared = [(e["number"], e["reason"]) for e in events if e["event"] == "not compared"]
+    not_compared = [(event["number"], event["reason"]) for event in named["not compared"]]
     forwards = [number for number, event in compiling.items() if event["forward"] is None]
     lost = None
     if call is not None and call.stage is Stage.COMPARE:
@@ -86,7 +68,7 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
     for each in failing:
         if not each.unsaved:
             complete(each.folder, seconds - watch.seconds, status.slowest, len(compiling))
-    compared = [event for event in events if event["event"] == "compared"]
+    compared = named["compared"]
     return Captured(
         folder=folder,
         end=end,
@@ -98,28 +80,57 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         traceback=final.get("traceback", ""),
         script_status=final.get("status", end.status),
         backends=tuple(dict.fromkeys(e["reference"]["name"] for e in compiling.values())),
-        declined=tuple(event["type"] for event in events if event["event"] == "declined"),
+        declined=tuple(event["type"] for event in named["declined"]),
         environment=tuple((name, value) for name, value in final.get("environment", ())),
-        logged=warnings_logged(events),
+        logged=warnings_logged(named["logged"]),
         slowest=status.slowest,
         forwards=tuple(forwards),
-        trained=_places("trained", events, forwards),
-        changed=_places("changed", events, forwards),
+        trained=frozenset(forwards.index(event["number"]) + 1 for event in named["trained"]),
+        changed=frozenset(forwards.index(event["number"]) + 1 for event in named["changed"]),
         calls=tuple((place, count) for place, count in final.get("calls", ())),
         compared=tuple((e["number"], e["call"], e["gradients"]) for e in compared),
         excused=tuple((e["number"], e["call"], line) for e in compared for line in e["excused"]),
         furthest=_furthest(compared),
-        fallbacks=tuple(FellBack(**e["fallback"]) for e in events if e["event"] == "fell back"),
+        fallbacks=tuple(FellBack(**event["fallback"]) for event in named["fell back"]),
         not_compared=tuple(not_compared),
-        bounded=next((event["seconds"] for event in events if event["event"] == "bounded"), 0.0),
+        bounded=next((event["seconds"] for event in named["bounded"]), 0.0),
         lost=lost,
         path=tuple(final.get("path", ())),
         children=final.get("children", 0.0),
         failure=failure_of_script(end, final),
         was_killed=end.signal == signal.SIGKILL and not (watch.hung or watch.exhausted or end.timed_out),
         has_lingered=watch.has_lingered,
-        slips=tuple(dict.fromkeys(event["traceback"] for event in events if event["event"] == "slip")),
+        slips=tuple(dict.fromkeys(event["traceback"] for event in named["slip"])),
     )
+
+
+def _failures(
+    folder: Path,
+    failed: Sequence[dict[str, Any]],
+    compiling: Mapping[int, dict[str, Any]],
+    kept: Collection[tuple[int, int]],
+) -> tuple[list[FailingGraph], list[FailingGraph]]:
+    """Return the logged failures, and those with the sentence and op count of an earlier failure.
+
+    Graphs whose inputs were saved before a call are in `kept`, with the call.
+    """
+    failing: list[FailingGraph] = []
+    repeated: list[FailingGraph] = []
+    seen: set[tuple[str, int | None]] = set()
+    for event in failed:
+        number, call, graph = event["number"], event["call"], compiling[event["number"]]
+        if event["instead"]:
+            failing = [each for each in failing if each.number != number]
+            repeated = [each for each in repeated if each.number != number]
+        lost = event["inputs_lost"]
+        if (number, call) not in kept and number in {each.number for each in (*failing, *repeated)}:
+            lost = f"graph {number} had failed before in another way"
+        failure = unpack(Failure, event["failure"])
+        key = event["sentence"], graph["ops"]
+        failures = repeated if key in seen else failing
+        failures.append(_failing(folder, graph, event["sentence"], failure, call, event["unsaved"], lost))
+        seen.add(key)
+    return failing, repeated
 
 
 def _furthest(compared: Sequence[Mapping[str, Any]]) -> str:
@@ -127,11 +138,6 @@ def _furthest(compared: Sequence[Mapping[str, Any]]) -> str:
     told = [(*e["furthest"], e["number"], e["call"]) for e in compared if "furthest" in e]
     _, sentence, number, call = max(told, default=(0.0, "", 0, 0))
     return f"graph {number}, call {call}: {sentence}" if sentence else ""
-
-
-def _places(event: str, events: Sequence[Mapping[str, Any]], forwards: Sequence[int]) -> frozenset[int]:
-    """Return the graphs with such an event, as positions in `forwards` from 1."""
-    return frozenset(forwards.index(each["number"]) + 1 for each in events if each["event"] == event)
 
 
 def _sentence(failure: Failure) -> str:

@@ -16,27 +16,23 @@ from minifier.capturing.captured import EventLog, FellBack
 from minifier.data.case import BackendReference
 from minifier.data.case.literals import packages_imported
 from minifier.process.logs import CallWatch, LogLine
-from minifier.torch_side.torch_private.dynamo import asked_backend
 from minifier.torch_side.torch_private.inductor import inductor_entry
 
 _MAX_SHOWN = 2  # caught exceptions, and withheld log records, in one sentence
 
 
-def watch_of(compiler: Any, backend: BackendReference) -> CallWatch | None:
-    """Return a watch for a call of the backend; None for torch's own backends."""
-    packages = {*packages_imported(*backend.imports), _module_of(compiler).partition(".")[0]}
+def watch_of(function: Any, backend: BackendReference) -> CallWatch | None:
+    """Return a watch for a call of the backend, which is this function or object; None for torch's own backends."""
+    packages = {*packages_imported(*backend.imports), _module_of(function).partition(".")[0]}
     packages -= {"torch", "functools", ""}
     return CallWatch(packages, inductor_entry) if packages else None
 
 
-def _module_of(compiler: Any) -> str:
-    """Return the module that defines the function or the class of a backend; empty for inductor."""
-    compiler = asked_backend(compiler).function
-    if compiler is None:
-        return ""
-    while isinstance(compiler, functools.partial):
-        compiler = compiler.func
-    module = getattr(compiler, "__module__", None) or type(compiler).__module__
+def _module_of(function: Any) -> str:
+    """Return the module that defines the function or the class of a backend; empty for inductor, which is None."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    module = getattr(function, "__module__", None) or type(function).__module__ if function is not None else ""
     return module if isinstance(module, str) else ""
 
 
@@ -134,7 +130,7 @@ class LoggedLines:
         return self._pattern is not None and self._pattern.search(line) is not None
 
 
-def warnings_logged(events: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the distinct lines of level WARNING and above among these events."""
-    warnings = [e for e in events if e["event"] == "logged" and e["level"] >= logging.WARNING]
+def warnings_logged(logged: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the distinct lines of level WARNING and above among these "logged" events."""
+    warnings = [e for e in logged if e["level"] >= logging.WARNING]
     return tuple(dict.fromkeys(LogLine(e["logger"], e["level"], e["message"]).line for e in warnings))

@@ -12,6 +12,7 @@ import pickle
 import random
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -167,10 +168,8 @@ class WatchedScript:
 
     def _frame(self) -> FrameType | None:
         """Return the innermost running frame of the script's own file."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename != self._file:
-            frame = frame.f_back
-        return frame
+        frames = (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
+        return next((frame for frame in frames if frame.f_code.co_filename == self._file), None)
 
     def _note(self, moment: Moment, place: Place, variables: Mapping[str, Any]) -> None:
         began = perf_counter()

@@ -60,7 +60,7 @@ def misspelt_backend(program: Program) -> str:
     if not name or re.search(rf"\b{re.escape(name)}\b", f"{source}\n{program.source()}"):
         return ""
     if module:
-        from minifier.capturing.slicing import names_bound  # takes long
+        from minifier.capturing.slicing.cases import names_bound  # takes long
 
         known = sorted(names_bound(source))
     else:

@@ -24,7 +24,7 @@ from minifier.capturing.capture import (
 from minifier.capturing.captured import Captured, FailingGraph
 from minifier.capturing.script import Program, StandardInput
 from minifier.capturing.script_limits import Terms
-from minifier.capturing.slicing import with_definitions
+from minifier.capturing.slicing.cases import with_definitions
 from minifier.data.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Script
 from minifier.data.case.run_folder import RunFolder, ignore_results
 from minifier.data.case.store import TENSORS, load, save

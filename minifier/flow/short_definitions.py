@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.capturing.slicing import definitions_left
+from minifier.capturing.slicing.cases import definitions_left
 from minifier.data.case import Case
 from minifier.data.case.store import CASE, load, save
 from minifier.data.failure import Kind

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.capturing.read_run import CapturedCallAhead, read_calls_ahead, with_calls_ahead
-from minifier.capturing.slicing import folders_imported_from, with_definitions
-from minifier.capturing.slicing.cases import import_lines
+from minifier.capturing.slicing.cases import folders_imported_from, import_lines, with_definitions
 from minifier.data.case import EAGER, Call, Case, Ones
 from minifier.data.case.calls import called, paused
 from minifier.data.case.graph import is_of_transform

@@ -8,7 +8,7 @@ import pytest
 from case_text import case_of
 from failing_cases import CASES, PREDICATE, differs
 
-from minifier.capturing.slicing import names_bound
+from minifier.capturing.slicing.cases import names_bound
 from minifier.data.case import Symbolic, TensorInput
 from minifier.data.case.calls import called
 from minifier.data.failure import Aspect, Difference, ElementPair

@@ -4,7 +4,7 @@ import pytest
 from layers import SOAK
 from vocabulary import in_child
 
-from minifier.capturing.slicing import with_definitions
+from minifier.capturing.slicing.cases import with_definitions
 from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
 from minifier.flow.explain import part_ahead_of_backend, run_controls

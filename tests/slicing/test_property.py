@@ -5,8 +5,8 @@ import ast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minifier.capturing.slicing import Wanted, slice_module
 from minifier.capturing.slicing.module_statements import ModuleStatements
+from minifier.capturing.slicing.slices import Wanted, slice_module
 
 NAMES = [f"n{i}" for i in range(8)]
 

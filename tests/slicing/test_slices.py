@@ -3,7 +3,7 @@
 import pytest
 from vocabulary import source_of
 
-from minifier.capturing.slicing import Wanted, slice_module
+from minifier.capturing.slicing.slices import Wanted, slice_module
 
 
 def sliced(text, *names, **wanted):

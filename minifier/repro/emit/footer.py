@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from minifier.capturing.slicing import definitions_left
+from minifier.capturing.slicing.cases import definitions_left
 from minifier.data.case import BackendReference, Case
 from minifier.data.case.literals import imports_of, imports_of_config, packages_imported
 from minifier.data.failure import Kind

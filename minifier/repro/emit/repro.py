@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from minifier.capturing.slicing import definitions_left, names_bound
+from minifier.capturing.slicing.cases import definitions_left, names_bound
 from minifier.data.case import Case, State, Symbolic
 from minifier.data.case.calls import as_function, attributes_as_inputs
 from minifier.data.case.inputs import drawn_storages

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from minifier.capturing.slicing import definitions_left
+from minifier.capturing.slicing.cases import definitions_left
 from minifier.data.case import Level
 from minifier.data.case.files import (
     MARK,

@@ -9,8 +9,9 @@ from pathlib import Path
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.capturing.slicing import Wanted, names_bound, slice_module
+from minifier.capturing.slicing.cases import names_bound
 from minifier.capturing.slicing.module_statements import ModuleStatements, dotted
+from minifier.capturing.slicing.slices import Wanted, slice_module
 from minifier.repro.source.script import changed, uses_of
 
 

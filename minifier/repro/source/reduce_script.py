@@ -16,7 +16,7 @@ import libcst as cst
 
 from minifier import search
 from minifier.capturing.script import Program
-from minifier.capturing.slicing import folders_imported_from
+from minifier.capturing.slicing.cases import folders_imported_from
 from minifier.capturing.slicing.module_statements import missing_names
 from minifier.capturing.slicing.slices import tidied
 from minifier.data.case import BackendReference, Case

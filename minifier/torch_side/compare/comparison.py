@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import math
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -200,11 +201,9 @@ def predicate_sentence(text: str, compiled: list[Any], eager: list[Any]) -> str:
     try:
         answer = function(compiled, eager)
     except Exception as error:
-        frame, line = error.__traceback__, 0
-        while frame is not None:
-            line = frame.tb_lineno if frame.tb_frame.f_code.co_filename == _NAME else line
-            frame = frame.tb_next
-        where = f" (line {line} of the predicate file)" if line else ""
+        steps = traceback.walk_tb(error.__traceback__)
+        lines = [line for frame, line in steps if frame.f_code.co_filename == _NAME]
+        where = f" (line {lines[-1]} of the predicate file)" if lines else ""
         raise UsageError(
             f"differs(compiled, eager) raises {type(error).__name__}: {error}{where}; it must return a bool or a str"
         ) from error

@@ -166,18 +166,14 @@ def furthest_elements(compiled: torch.Tensor, eager: torch.Tensor) -> tuple[Elem
     distances[(c == e) | (c.isnan() & e.isnan())] = -1.0  # no difference; large integers may differ by 0.0
     found, places = distances.topk(min(_MAX_ELEMENTS, distances.numel()))
     return tuple(
-        ElementPair(_index(int(place), eager.shape), _digits(c[place]), _digits(e[place]), _ulps(float(far), e[place]))
+        ElementPair(_index(place, eager.shape), _digits(c[place]), _digits(e[place]), _ulps(float(far), e[place]))
         for far, place in zip(found, places, strict=True)
         if far >= 0
     )
 
 
-def _index(place: int, shape: torch.Size) -> tuple[int, ...]:
-    index = []
-    for size in reversed(shape):
-        place, position = divmod(place, size)
-        index.append(position)
-    return tuple(reversed(index))
+def _index(place: torch.Tensor, shape: torch.Size) -> tuple[int, ...]:
+    return tuple(map(int, torch.unravel_index(place, shape)))
 
 
 def _digits(element: torch.Tensor) -> str:

@@ -6,9 +6,10 @@ import ast
 import functools
 import linecache
 import sys
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from minifier.data.case.literals import SCRIPT, modules_imported, string
@@ -132,11 +133,9 @@ def cell_of(file: str) -> str:
 
 def line_of_script() -> int:
     """Return the current line of the script's module, or 0 if this thread does not run the module."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
+    for frame, line in traceback.walk_stack(sys._getframe()):
         if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == SCRIPT:
-            return frame.f_lineno
-        frame = frame.f_back
+            return line
     return 0
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 
 from minifier.torch_side.interfaces import Arguments, Interface, ending_all
 from minifier.torch_side.torch_private import declared
@@ -25,25 +26,6 @@ PARTITION = "aot-partition"
 Call = Callable[[], Any]
 OnCompile = Callable[[Any, str, torch.fx.GraphModule, Sequence[Any], "functools.partial[Any]"], Any]
 OnRun = Callable[[Any, list[Any], Call], Any]
-
-
-class _ByIdentity:
-    """A mapping by the identity of its keys, with weak references to keys whose type allows them."""
-
-    def __init__(self) -> None:
-        self._items: dict[int, tuple[Callable[[], Any], Any]] = {}
-
-    def add(self, key: Any, value: Any) -> None:
-        key_id = id(key)
-        try:
-            reference: Callable[[], Any] = weakref.ref(key, lambda _: self._items.pop(key_id, None))
-        except TypeError:
-            reference = lambda: key  # noqa: E731 - the type of a weak reference
-        self._items[key_id] = reference, value
-
-    def get(self, key: Any) -> Any:
-        reference, value = self._items.get(id(key), (None, None))
-        return value if reference is not None and reference() is key else None
 
 
 def observe_aot_compilers(
@@ -62,14 +44,15 @@ def observe_aot_compilers(
 
     Return a function that undoes this. Observers are removed in reverse order.
     """
-    backwards = _ByIdentity()
+    backwards: MutableMapping[Any, Any] = WeakIdKeyDictionary()
 
     def observed(token: Any, part: str, compiler: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compiler, updated=())
         def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             compiled = on_compile(token, part, gm, inputs, functools.partial(compiler, gm, inputs, *args, **kwargs))
             if part == BACKWARD and token is not None:
-                backwards.add(compiled, token)
+                with contextlib.suppress(TypeError):  # of an object without weak references: its calls are not wrapped
+                    backwards[compiled] = token
             return compiled
 
         return compile_part
@@ -83,7 +66,9 @@ def observe_aot_compilers(
         return end
 
     def read_call(call: Arguments) -> tuple[Any, Any]:
-        return backwards.get(call["f"]), call["args"]
+        with contextlib.suppress(TypeError):
+            return backwards.get(call["f"]), call["args"]
+        return None, call["args"]
 
     def call_compiled_part(read: tuple[Any, Any], go_on: Call) -> Any:
         token, args = read

@@ -134,9 +134,8 @@ CACHE_LOOKUP = _aot("torch._functorch._aot_autograd.autograd_cache:AOTAutogradCa
 DONATED_BUFFERS = _declare(
     "torch._functorch.config:donated_buffer", loses="comparisons of gradients whose graph the script retains"
 )
-_training = partial(_declare, loses="which graphs train: wrong gradients")
 ENGINES = [
-    _training(f"{module}:_engine_run_backward", parameters=("t_outputs",))
+    _declare(f"{module}:_engine_run_backward", loses="which graphs train: wrong gradients", parameters=("t_outputs",))
     for module in ("torch.autograd.graph", "torch.autograd")
 ]
 KEEP_VERSIONS = _declare(

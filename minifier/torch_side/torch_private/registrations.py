@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import re
 import sys
+import traceback
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from types import FrameType
 from typing import Any
 
 import torch
@@ -30,14 +30,9 @@ def arguments_of(function: Any) -> list[tuple[str, bool]]:
 
 def _stack() -> Stack:
     """Return the stack without the frames of this tool."""
-    frames = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_globals.get("__name__") or ""
-        if not module.startswith("minifier."):
-            frames.append((module, frame.f_code.co_name))
-        frame = frame.f_back
-    return tuple(frames)
+    frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(1))]
+    calls = ((frame.f_globals.get("__name__") or "", frame.f_code.co_name) for frame in frames)
+    return tuple((module, function) for module, function in calls if not module.startswith("minifier."))
 
 
 class _Registrations(dict[str, Any]):
