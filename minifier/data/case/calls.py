@@ -8,7 +8,7 @@ from typing import Any
 
 from minifier.data.case.case import Call, Case, Ones
 from minifier.data.case.expressions import dynamic_dims, floats_in_tensors, is_plain, is_unbacked, symbols_in, value_of
-from minifier.data.case.graph import Graph, Node, Ref, map_refs
+from minifier.data.case.graph import Graph, Node, Ref
 from minifier.data.case.inputs import Drawn, Input, ScalarInput, Stored, TensorInput, with_ones
 from minifier.data.case.values import (
     Scalar,
@@ -238,7 +238,7 @@ def _without_sizes(case: Case) -> Case:
 
 def _with_floats(case: Case) -> Case:
     floats = floats_in_tensors(case)
-    read = {user: name for name in floats for user in case.graph.users[name]}
+    read = {user: Ref(name) for name in floats for user in case.graph.users[name]}
     if not floats:
         return case
 
@@ -248,13 +248,7 @@ def _with_floats(case: Case) -> Case:
         return ScalarInput(item.name, floats[item.name].value, floats[item.name].symbol)
 
     def changed(node: Node) -> Node:
-        if node.name in floats:
-            return replace(node, value=floats[node.name])
-        direct = {"args": map_refs(node.args, renamed), "kwargs": map_refs(node.kwargs, renamed)}
-        return replace(node, **direct) if not read.keys().isdisjoint(node.refs()) else node
-
-    def renamed(ref: Ref) -> Ref:
-        return Ref(read.get(ref.name, ref.name))
+        return replace(node, value=floats[node.name]) if node.name in floats else node.reading(read)
 
     nodes = tuple(changed(node) for node in case.graph.nodes if node.name not in read)
     return replace(case, graph=replace(case.graph, nodes=nodes), inputs=tuple(map(number, case.inputs)))

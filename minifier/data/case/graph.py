@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
@@ -93,6 +93,16 @@ class Node:
         """Yield the names of the nodes that this node reads, in order, with repetition."""
         yield from refs_in(self.args)
         yield from refs_in(self.kwargs)
+
+    def reading(self, values: Mapping[str, Any]) -> Node:
+        """Return the node with these values in the places of the nodes of these names among its arguments."""
+        if values.keys().isdisjoint(self.refs()):
+            return self
+
+        def change(ref: Ref) -> Any:
+            return values.get(ref.name, ref)
+
+        return replace(self, args=map_refs(self.args, change), kwargs=map_refs(self.kwargs, change))
 
     @property
     def module(self) -> tuple[str, str]:
@@ -334,17 +344,12 @@ def _returned(graph: Graph, node: Node, nodes: tuple[Node, ...], kept: set[str])
 
 def renamed(graph: Graph, names: dict[str, str]) -> Graph:
     """Return the graph with nodes renamed; names outside the mapping stay."""
-
-    def change(ref: Ref) -> Ref:
-        return Ref(names.get(ref.name, ref.name))
-
+    refs = {name: Ref(new) for name, new in names.items()}
     nodes = tuple(
         replace(
-            node,
+            node.reading(refs),
             name=names.get(node.name, node.name),
             target=names.get(node.name, node.target) if node.op == "placeholder" else node.target,
-            args=map_refs(node.args, change),
-            kwargs=map_refs(node.kwargs, change),
         )
         for node in graph.nodes
     )

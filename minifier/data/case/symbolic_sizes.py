@@ -9,7 +9,6 @@ from typing import Any
 from minifier.data.case import Call, Case, Graph, Input, Node, Ref, ScalarInput, Symbolic, TensorInput
 from minifier.data.case.calls import values_of_symbols, without_other_inputs
 from minifier.data.case.expressions import dynamic_dims, floats_in_tensors, is_known_float, is_unbacked, symbols_in
-from minifier.data.case.graph import map_refs
 from minifier.data.case.values import Scalar, Sequence_, TensorMeta, Value
 
 
@@ -118,18 +117,8 @@ def _with_inputs(graph: Graph, inputs: list[Input], inlined: dict[str, Any]) -> 
         item.name: item.meta if isinstance(item, TensorInput) else Scalar(item.value, item.symbol) for item in inputs
     }
     entry = [replace(node, value=values[node.name]) for node in graph.placeholders if node.name in values]
-    body = [_inlined(node, inlined) for node in graph.nodes if node.op != "placeholder"]
+    body = [node.reading(inlined) for node in graph.nodes if node.op != "placeholder"]
     return replace(graph, nodes=(*entry, *body))
-
-
-def _inlined(node: Node, values: dict[str, Any]) -> Node:
-    if not any(name in values for name in node.refs()):
-        return node
-
-    def change(ref: Ref) -> Any:
-        return values.get(ref.name, ref)
-
-    return replace(node, args=map_refs(node.args, change), kwargs=map_refs(node.kwargs, change))
 
 
 def specialised(case: Case) -> Case:
@@ -147,7 +136,7 @@ def specialised(case: Case) -> Case:
         if node.is_op and isinstance(node.value, Scalar) and (_is_known_size(node.value) or is_known_float(node.value)):
             values[node.name] = node.value.value
             continue
-        nodes.append(_static(_inlined(node, values)))
+        nodes.append(_static(node.reading(values)))
     inputs = tuple(
         replace(item, meta=_static_meta(item.meta)) if isinstance(item, TensorInput) else item
         for item in case.inputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -14,34 +14,22 @@ from minifier.reduction.passes.edits import Edit, Pass, Row, called, row
 from minifier.reduction.passes.operands import pruned
 
 
-def _with_node(case: Case, name: str, **changes: Any) -> Case:
-    """Return the Case with an op changed, and unread inputs removed."""
-    nodes = tuple(replace(node, **changes) if node.name == name else node for node in case.graph.nodes)
-    return pruned(replace(case, graph=replace(case.graph, nodes=nodes)))
+def _on_op(name: str, change: Callable[[Node], Node]) -> Edit:
+    """Return the edit that changes the op of this name, and removes inputs that nothing reads then."""
 
+    def edit(case: Case) -> Case:
+        nodes = tuple(change(node) if node.is_op and node.name == name else node for node in case.graph.nodes)
+        return case if nodes == case.graph.nodes else pruned(replace(case, graph=replace(case.graph, nodes=nodes)))
 
-def _op(case: Case, name: str) -> Node | None:
-    return next((node for node in case.graph.ops if node.name == name), None)
+    return edit
 
 
 def _without_keyword(name: str, key: str) -> Edit:
-    def edit(case: Case) -> Case:
-        node = _op(case, name)
-        if node is None or key not in node.kwargs:
-            return case
-        return _with_node(case, name, kwargs={k: v for k, v in node.kwargs.items() if k != key})
-
-    return edit
+    return _on_op(name, lambda node: replace(node, kwargs={k: v for k, v in node.kwargs.items() if k != key}))
 
 
 def _without_trailing(name: str, start: int) -> Edit:
-    def edit(case: Case) -> Case:
-        node = _op(case, name)
-        if node is None or len(node.args) <= start:
-            return case
-        return _with_node(case, name, args=node.args[:start])
-
-    return edit
+    return _on_op(name, lambda node: replace(node, args=node.args[:start]))
 
 
 def _arguments(case: Case) -> list[Row]:
@@ -89,15 +77,14 @@ def _simple(value: float) -> list[int | float]:
 
 
 def _with_number(name: str, position: int, new: float) -> Edit:
-    def edit(case: Case) -> Case:
-        node = _op(case, name)
-        if node is None or position not in dict(_numbers(node)):
-            return case
+    def change(node: Node) -> Node:
+        if position not in dict(_numbers(node)):
+            return node
         positions = count()
         args, kwargs = map_leaves((node.args, node.kwargs), lambda leaf: new if next(positions) == position else leaf)
-        return _with_node(case, name, args=args, kwargs=kwargs)
+        return replace(node, args=args, kwargs=kwargs)
 
-    return edit
+    return _on_op(name, change)
 
 
 def _literals(case: Case) -> list[Row]:

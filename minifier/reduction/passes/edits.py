@@ -136,6 +136,11 @@ def with_tensors(case: Case, change: Callable[[TensorInput], TensorInput]) -> Ca
     return _with_inputs(case, _placed(case.inputs, inputs, moved) if moved else inputs)
 
 
+def only(name: str, change: Callable[[TensorInput], TensorInput]) -> Edit:
+    """Return the edit that changes only the tensor input of this name."""
+    return lambda case: with_tensors(case, lambda item: change(item) if item.name == name else item)
+
+
 def _with_inputs(case: Case, inputs: tuple[Input, ...]) -> Case:
     metas = {item.name: item.meta for item in inputs if isinstance(item, TensorInput)}
     nodes = tuple(

@@ -114,7 +114,7 @@ class _Inliner:
             elif node.target == "operator.getitem" and node.args[0].name in self.results:
                 self.values[node.name] = self.results[node.args[0].name][node.args[1]]
             else:
-                self.nodes.append(replace(node, args=self.replaced(node.args), kwargs=self.replaced(node.kwargs)))
+                self.nodes.append(node.reading(self.values))
         read = {name for node in self.nodes for name in node.refs()}
         nodes = tuple(node for node in self.nodes if node.op != "get_attr" or node.name in read)
         targets = {node.target for node in nodes if node.op in ("get_attr", "call_module")}
@@ -150,11 +150,9 @@ class _Inliner:
                     self.modules[new_target] = inner.modules[node.target]
             self.nodes.append(
                 replace(
-                    node,
+                    node.reading(values),
                     name=name,
                     target=new_target,
-                    args=_with(node.args, values),
-                    kwargs=_with(node.kwargs, values),
                     value=self.renumbered(node.value, storages),
                 )
             )

@@ -9,7 +9,7 @@ from minifier.data.case import Case, Drawn, Stored, TensorInput, TensorMeta
 from minifier.data.case.graph import with_leaves
 from minifier.data.case.inputs import drawn_storages
 from minifier.data.case.values import Constant, contiguous_stride, is_float
-from minifier.reduction.passes.edits import Edit, Pass, Row, converted, row, with_tensors, without_gaps
+from minifier.reduction.passes.edits import Edit, Pass, Row, converted, only, row, with_tensors, without_gaps
 from minifier.reduction.passes.sizes import smaller
 
 _MAX_LISTED_ELEMENTS = 16  # as many as a person would still write out
@@ -94,7 +94,7 @@ def data_rows(case: Case, facts: dict[str, Facts]) -> list[Row]:
     tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
     rows = []
     for views in drawn_storages(case.inputs).values():
-        rows += [row(f"memory of {view.name}", _alone(view.name)) for view in views]
+        rows += [row(f"memory of {view.name}", only(view.name, with_own_memory)) for view in views]
     for item in tensors:
         if not isinstance(item.source, Drawn):
             rows.append(row(f"values of {item.name}", *_edits(item, facts.get(item.name))))
@@ -168,10 +168,6 @@ def _drawn_without_gaps(source: Drawn, names: Collection[str]) -> Edit:
     return lambda case: without_gaps(with_source(names, source)(case))
 
 
-def _alone(name: str) -> Edit:
-    return lambda case: with_tensors(case, lambda item: with_own_memory(item) if item.name == name else item)
-
-
 def with_own_memory(item: TensorInput) -> TensorInput:
     """Return the input with generated values of its own, if it is a view of a generated storage; else itself."""
     source = item.source
@@ -201,11 +197,9 @@ def is_small(elements: int) -> bool:
 
 def _restrided(name: str, strides: Callable[[TensorMeta], tuple[int, ...]]) -> Edit:
     def change(item: TensorInput) -> TensorInput:
-        if item.name != name:
-            return item
         return replace(item, meta=replace(item.meta, stride=strides(item.meta), offset=0, storage=None))
 
-    return lambda case: with_tensors(case, change)
+    return only(name, change)
 
 
 def _dense(meta: TensorMeta) -> tuple[int, ...]:
@@ -219,11 +213,9 @@ def _dense(meta: TensorMeta) -> tuple[int, ...]:
 
 def _stored_in(name: str, elements: int) -> Edit:
     def change(item: TensorInput) -> TensorInput:
-        if item.name != name:
-            return item
         return replace(item, storage=elements, meta=item.meta if elements else replace(item.meta, offset=0))
 
-    return lambda case: with_tensors(case, change)
+    return only(name, change)
 
 
 def _storages(case: Case) -> list[Row]:

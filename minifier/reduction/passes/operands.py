@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from minifier.data.case import Case, Graph, Input, Node, Ref, Scalar, TensorInput, TensorMeta
-from minifier.data.case.graph import is_in_place, map_refs, refs_in
+from minifier.data.case.graph import is_in_place, refs_in
 from minifier.data.case.ops import atoms, with_ops, written_storages
 from minifier.data.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo, has_symbols
 from minifier.data.torch_names import CHECKPOINT, COND, HIGHER_ORDER, REGION
@@ -19,15 +19,7 @@ _MAX_GROUPS_FOR_ALL_PAIRS = 5
 
 def _substituted(case: Case, removed: str, other: str) -> Case:
     """Return the Case without the node `removed`, whose users read `other` instead."""
-
-    def change(ref: Ref) -> Ref:
-        return Ref(other) if ref.name == removed else ref
-
-    nodes = [
-        replace(node, args=map_refs(node.args, change), kwargs=map_refs(node.kwargs, change))
-        for node in case.graph.nodes
-        if node.name != removed
-    ]
+    nodes = [node.reading({removed: Ref(other)}) for node in case.graph.nodes if node.name != removed]
     if any(node.target.startswith(HIGHER_ORDER) and len({*node.refs()}) < len([*node.refs()]) for node in nodes):
         return case  # a higher-order op, like a kernel, must not get the same tensor twice
     return pruned(replace(case, graph=replace(case.graph, nodes=tuple(nodes))))
@@ -287,25 +279,22 @@ def without_ops(graph: Graph, kept: Collection[str]) -> Graph:
 
     A stand-in is an operand of the removed op or, failing that, an input. A body may return neither an input nor the
     same value twice."""
-    stand_ins: dict[str, str] = {}
+    stand_ins: dict[str, Ref] = {}
     outputs = set(graph.output.refs())
     not_outputs = {node.name for node in graph.placeholders} | outputs  # which no further output may become
     nodes: list[Node] = []
 
-    def substituted(ref: Ref) -> Ref:
-        return Ref(stand_ins.get(ref.name, ref.name))
-
     for node in graph.nodes:
         if node.is_op and node.name not in kept:
-            operands = [graph.node(stand_ins.get(name, name)) for name in node.refs()]
+            operands = [graph.node(name) for name in node.reading(stand_ins).refs()]
             candidates = (other.name for other in (*operands, *graph.placeholders) if alike(node, other))
             is_output = node.name in outputs
             stand_in = next((name for name in candidates if not (is_output and name in not_outputs)), None)
             if stand_in is not None:
                 not_outputs |= {stand_in} if is_output else set()
-                stand_ins[node.name] = stand_in
+                stand_ins[node.name] = Ref(stand_in)
                 continue
-        nodes.append(replace(node, args=map_refs(node.args, substituted), kwargs=map_refs(node.kwargs, substituted)))
+        nodes.append(node.reading(stand_ins))
     return _living(replace(graph, nodes=tuple(nodes)), kept)
 
 

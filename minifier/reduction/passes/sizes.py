@@ -10,7 +10,7 @@ from minifier.data.case.calls import values_of_symbols
 from minifier.data.case.graph import with_leaves
 from minifier.data.case.symbolic_sizes import as_dynamo_would, has_symbols, specialised
 from minifier.data.torch_names import FLEX, LAUNCH
-from minifier.reduction.passes.edits import Edit, Pass, Row, is_fixed, reshaped, row, with_tensors, without_dim
+from minifier.reduction.passes.edits import Edit, Pass, Row, is_fixed, only, reshaped, row, with_tensors, without_dim
 
 ALL_SIZES, ALONE = "all sizes", "no size but "  # rows that change several sizes
 _MIN_SYMBOLIC_SIZE = 2  # Dynamo makes no symbol of 0 or 1
@@ -214,11 +214,9 @@ def _with_numbers(case: Case, change: Callable[[int], int]) -> Case:
 def _to_one(name: str, dim: int) -> Edit:
     def change(item: TensorInput) -> TensorInput:
         shape = item.meta.shape
-        if item.name != name or dim >= len(shape):
-            return item
-        return reshaped(item, (*shape[:dim], 1, *shape[dim + 1 :]))
+        return reshaped(item, (*shape[:dim], 1, *shape[dim + 1 :])) if dim < len(shape) else item
 
-    return lambda case: with_tensors(case, change)
+    return only(name, change)
 
 
 def all_sizes(case: Case) -> Iterator[Edit]:
@@ -285,10 +283,7 @@ def _without_first(rank: int) -> Edit:
 
 
 def _without(name: str, dim: int) -> Edit:
-    def change(item: TensorInput) -> TensorInput:
-        return without_dim(item, dim) if item.name == name and dim in _spare(item) else item
-
-    return lambda case: with_tensors(case, change)
+    return only(name, lambda item: without_dim(item, dim) if dim in _spare(item) else item)
 
 
 def without_ones(case: Case) -> Case:

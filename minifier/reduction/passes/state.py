@@ -15,10 +15,16 @@ from minifier.reduction.passes.edits import Edit, Pass, Row, row
 
 def without_config(entry: tuple[str, str, Any]) -> Edit:
     """Return the edit that leaves this configuration value out: it has its default then."""
+    return _without("config", *entry[:2])
+
+
+def _without(section: str, *names: str) -> Edit:
+    """Return the edit that leaves out the entry of a section of the state that begins with these names."""
 
     def edit(case: Case) -> Case:
-        config = tuple(item for item in case.state.config if item[:2] != entry[:2])
-        return replace(case, state=replace(case.state, config=config))
+        entries = tuple(entry for entry in getattr(case.state, section) if entry[: len(names)] != names)
+        changed: dict[str, Any] = {section: entries}
+        return replace(case, state=replace(case.state, **changed))
 
     return edit
 
@@ -36,27 +42,11 @@ def _config(case: Case) -> list[Row]:
     ]
 
 
-def _without_switch(name: str) -> Edit:
-    def edit(case: Case) -> Case:
-        switches = tuple(pair for pair in case.state.switches if pair[0] != name)
-        return replace(case, state=replace(case.state, switches=switches))
-
-    return edit
-
-
 def _switches(case: Case) -> list[Row]:
     return [
-        row(name, _without_switch(name), change=f"The global switch `{name}` of torch at its default.")
+        row(name, _without("switches", name), change=f"The global switch `{name}` of torch at its default.")
         for name, _ in case.state.switches
     ]
-
-
-def _without_variable(name: str) -> Edit:
-    def edit(case: Case) -> Case:
-        environment = tuple(pair for pair in case.state.environment if pair[0] != name)
-        return replace(case, state=replace(case.state, environment=environment))
-
-    return edit
 
 
 def unset(name: str) -> str:
@@ -67,7 +57,7 @@ def unset(name: str) -> str:
 def _environment(case: Case) -> list[Row]:
     """Return a row for each variable, except for those that the backend reads: it was imported before the probes."""
     names = [name for name, _ in case.state.environment if name not in case.backend.variables]
-    return [row(name, _without_variable(name), change=unset(name)) for name in names]
+    return [row(name, _without("environment", name), change=unset(name)) for name in names]
 
 
 def _with_inputs(case: Case, change: Callable[[TensorInput], TensorInput]) -> Case:
