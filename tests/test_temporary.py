@@ -1,4 +1,4 @@
-"""The temporary folder of a run: one place, named in the run folder, removed by the next run if its owner died."""
+"""The temporary folder of a run: one place, removed by the next run if its owner died."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from clock import wait_until
 
-from minifier.process.temporary import NAME_FILE, hold, is_held, release, remove_dead, temporary_folder
+from minifier.process.temporary import hold, is_held, release, remove_dead, temporary_folder
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -29,42 +29,22 @@ def test_everything_temporary_is_in_one_place(usual, tmp_path):
         assert Path(tempfile.mkdtemp()).parent == folder.path and folder.path.parent == usual
         with folder.usual_folder():
             assert Path(tempfile.gettempdir()) == usual
-        folder.name_in(tmp_path)
-        assert (tmp_path / NAME_FILE).read_text() == f"{folder.path}\n"
     assert tempfile.gettempdir() == str(usual)
-    assert list(usual.iterdir()) == [] and not (tmp_path / NAME_FILE).exists()
+    assert list(usual.iterdir()) == []
 
 
-def killed_run(place: Path) -> Path:
-    """The temporary folder of a run that named it in this place, and was killed."""
+@pytest.mark.usefixtures("processes")
+def test_the_folder_of_a_killed_run_is_removed_by_the_next(usual):
     pid = os.fork()
     if pid == 0:
         with temporary_folder() as folder:
             (folder.path / "values.bin").write_bytes(b"0" * 100)
-            folder.name_in(place)
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(pid, 0)
-    return Path((place / NAME_FILE).read_text().strip())
-
-
-@pytest.mark.usefixtures("processes")
-def test_the_folder_of_a_killed_run_is_removed_by_the_next(usual, tmp_path):
-    dead = killed_run(tmp_path)
+    (dead,) = usual.iterdir()
     assert (dead / "values.bin").exists()
     with temporary_folder() as folder:
         assert list(usual.iterdir()) == [folder.path]
-
-
-@pytest.mark.usefixtures("processes")
-def test_the_next_run_in_the_folder_removes_it_from_another_place(tmp_path, monkeypatch):
-    dead = killed_run(tmp_path)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
-    with temporary_folder() as folder:
-        assert dead.exists()
-        folder.name_in(tmp_path)
-        assert not dead.exists() and (tmp_path / NAME_FILE).read_text() == f"{folder.path}\n"
 
 
 @pytest.mark.usefixtures("processes")
@@ -72,17 +52,13 @@ def test_a_fork_leaves_the_folder_and_does_not_own_it(usual):
     with temporary_folder() as folder:
         pid = os.fork()
         if pid == 0:
-            try:
-                folder.forget_names()
-            finally:
-                os._exit(0)
+            os._exit(0)
         os.waitpid(pid, 0)
         remove_dead(usual.iterdir())
         assert folder.path.exists()
 
 
 def test_what_no_run_made_is_left_alone(tmp_path):
-    """A file of a run folder may come from somebody else, and name any folder."""
     own = tmp_path / "minify-run-own"
     own.mkdir()
     (own / "letters.txt").touch()
@@ -98,14 +74,6 @@ def test_what_no_run_made_is_left_alone(tmp_path):
     os.utime(fresh, (fresh.stat().st_mtime - 3600,) * 2)
     remove_dead([fresh])
     assert not fresh.exists()
-
-
-@pytest.mark.parametrize("text", ["", "\n", "relative\n", "/\n", "\0\n", "/etc\n", "/tmp/../etc\n"])
-def test_a_made_up_name_of_the_folder(tmp_path, text):
-    (tmp_path / NAME_FILE).write_text(text)
-    with temporary_folder() as folder:
-        folder.name_in(tmp_path)
-    assert Path("/etc").is_dir()
 
 
 # Locks that end with the process that holds them.

@@ -21,7 +21,6 @@ from minifier.flow.folders import Asked
 from minifier.process.interpreters import Interpreters
 from minifier.process.machine import machine_failure
 from minifier.process.progress import PhaseClock
-from minifier.process.temporary import TemporaryFolder
 from minifier.reduction.summary import Summary
 from minifier.repro.emit.repro import Repro
 from minifier.repro.verify import Verification
@@ -37,19 +36,17 @@ _State = TypeVar("_State")
 class Run:
     """The settings and resources that all steps of a run share.
 
-    `ui` counts the seconds of the run's phases. `temporary` is the folder of its temporary files; None for the usual
-    one. `ending` releases the locks of the run's folders. `errors` are the tracebacks of this tool's own errors so far.
-    `with_threads` are the expressions of backends whose import was seen to start threads or a device. `locked` are the
-    folders that the run has locked, by device and inode. `interrupted` is set by the first Ctrl-C: from then on the
-    best so far is verified and reported, and nothing else is begun. `in_own_process`: the process is not the user's,
-    which a run gives back as it was.
+    `ui` counts the seconds of the run's phases. `ending` releases the locks of the run's folders. `errors` are the
+    tracebacks of this tool's own errors so far. `with_threads` are the expressions of backends whose import was seen to
+    start threads or a device. `locked` are the folders that the run has locked, by device and inode. `interrupted` is
+    set by the first Ctrl-C: from then on the best so far is verified and reported, and nothing else is begun.
+    `in_own_process`: the process is not the user's, which a run gives back as it was.
     """
 
     settings: Settings
     ui: PhaseClock = field(default_factory=PhaseClock)
     cluster: Cluster | None = None
     interpreters: Interpreters = field(default_factory=Interpreters)
-    temporary: TemporaryFolder | None = None
     ending: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     errors: list[str] = field(default_factory=list)
     with_threads: set[str] = field(default_factory=set)

@@ -185,8 +185,6 @@ def lock_run(place: Path, run: Run) -> None:
         raise UsageError(
             f"{place}: another process works on this folder. Wait for its end, or name another with --out."
         )
-    if run.temporary is not None:
-        run.temporary.name_in(place)
     if identity not in run.locked:
         run.locked.add(identity)
         run.ending.callback(release, hold(place))

@@ -66,7 +66,7 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
             ui.say(sentence)
         from minifier.flow.attempt import Run
 
-        yield Run(settings, clock, cluster, interpreters, temporary, ending)
+        yield Run(settings, clock, cluster, interpreters, ending)
 
 
 def import_torch() -> None:

@@ -10,12 +10,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from minifier.process.descriptors import identity, out_of_the_way
 
-NAME_FILE = "temporary.txt"  # in a run folder: the path of the run's temporary folder, as long as the run lasts
 _PREFIX = "minify-run-"
 _NAME = re.compile(_PREFIX + r"\w+")
 _OWNER = "owner"  # in the temporary folder: locked by the process that made the folder
@@ -28,20 +27,6 @@ class TemporaryFolder:
 
     path: Path
     usual: str
-    _named_in: list[Path] = field(default_factory=list)
-
-    def name_in(self, place: Path) -> None:
-        """Write the path of this folder into a run folder, and remove the folder of the run that died there."""
-        file = place / NAME_FILE
-        remove_dead(_named(file))
-        file.write_text(f"{self.path}\n", encoding="utf-8", errors="surrogateescape")
-        self._named_in.append(file)
-
-    def forget_names(self) -> None:
-        """Remove the files that name this folder, if they still do."""
-        for file in self._named_in:
-            if self.path in _named(file):
-                file.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def usual_folder(self) -> Iterator[None]:
@@ -70,7 +55,6 @@ def temporary_folder() -> Iterator[TemporaryFolder]:
     finally:
         tempfile.tempdir = before
         if os.getpid() == owner:
-            folder.forget_names()
             shutil.rmtree(folder.path, ignore_errors=True)
             release(lock)
 
@@ -93,7 +77,7 @@ def remove_dead(folders: Iterable[Path]) -> None:
 
 
 def _is_dead(folder: Path) -> bool:
-    """Whether a run of this user made the folder, and has died. A path may come from a file that somebody made up."""
+    """Whether a run of this user made the folder, and has died."""
     status = folder.lstat()
     if not _NAME.fullmatch(folder.name) or folder.is_symlink() or status.st_uid != os.geteuid():
         return False
@@ -102,15 +86,6 @@ def _is_dead(folder: Path) -> bool:
         return is_free(owner)
     # It was killed between the two steps; what else has such a name has files.
     return not any(folder.iterdir()) and time.time() - status.st_mtime > _MAX_SECONDS_WITHOUT_OWNER
-
-
-def _named(file: Path) -> list[Path]:
-    """Return the folder that the file names, as a list of one or none."""
-    try:
-        text = file.read_text(encoding="utf-8", errors="surrogateescape").removesuffix("\n")
-    except OSError:
-        return []
-    return [Path(text)] if os.path.isabs(text) and "\0" not in text else []
 
 
 _POLL_SECONDS = 0.05

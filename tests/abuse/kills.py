@@ -170,5 +170,5 @@ class Killer:
 
     def _left(self) -> list[str]:
         """Return what is left besides the result, in the folder that has one too."""
-        partial = [*self._last.rglob(".*"), *self._last.glob("temporary.txt")]
+        partial = self._last.rglob(".*")
         return [*self.world.left(), *(f"file {path.relative_to(self._last)}" for path in partial)]
