@@ -1,29 +1,17 @@
-"""Finds the op that makes the results of the whole graph wrong, and the ops that are wrong alone."""
+"""Finds the op that makes the results of the whole graph wrong."""
 
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Any
-
-import torch
 
 from minifier import search
-from minifier.data.case import Case, Graph
-from minifier.data.case.ops import atoms, with_ops
+from minifier.data.case import Case
+from minifier.data.case.ops import atoms
 from minifier.data.failure import Stage, Verdict
 from minifier.reduction.op_search import calls_of, parts_of, reduce_ops
-from minifier.reduction.probe.prepared_case import PreparedCase, in_modes, set_globals
 from minifier.reduction.probe_runner import Atom, ProbeRunner
-from minifier.torch_side import compare
-from minifier.torch_side.fx.graphs import build_graph
-from minifier.torch_side.fx.inputs import make_inputs
-from minifier.torch_side.torch_private.dynamo import outputs_dynamo_takes
-from minifier.torch_side.torch_private.graphs import as_dynamo_calls
-from minifier.torch_side.torch_private.inductor import tame_inductor
 
 
 class Guilt(Enum):
@@ -101,46 +89,3 @@ def said_of_guilt(case: Case, guilty: Atom, reduced: Case) -> str:
     node = next((each for each in reversed(nodes) if each.target != "operator.getitem"), nodes[0])
     op = f"{node.short_target} in {node.place}" if node.place else node.short_target
     return _SENTENCES[guilt_of(case, guilty, reduced)].format(op=op)
-
-
-def find_wrong_ops(runner: ProbeRunner, whole: Case, minimal: Case, seconds: float) -> tuple[tuple[str, str], ...]:
-    """Return (op, sentence) for each wrong op found within this time, on its inputs in the whole graph.
-    Ops of the minimal graph are tried first, then ops of their kinds."""
-    blamed = [node.name for node in minimal.graph.ops]
-    kinds = {node.target for node in minimal.graph.ops}
-    ops = [node for node in whole.graph.ops if node.name not in blamed]
-    order = [*blamed, *(n.name for n in ops if n.target in kinds), *(n.name for n in ops if n.target not in kinds)]
-    (result,) = runner.run([lambda: _divergent_ops(runner.prepared, whole, order, seconds)])
-    if result is None:  # the backend killed the process: the report has no table
-        return ()
-    place = {node.name: i for i, node in enumerate(whole.graph.ops)}
-    return tuple(sorted(((op, sentence) for op, sentence in result["divergent"]), key=lambda pair: place[pair[0]]))
-
-
-def _divergent_ops(prepared: PreparedCase, whole: Case, order: Sequence[str], seconds: float) -> dict[str, Any]:
-    set_globals(whole.state)
-    tame_inductor()
-    compiler = prepared.compiler(whole.backend)
-
-    def compile_alone(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        outputs = module.graph.output_node().args
-        with as_dynamo_calls(prepared.fakes):
-            compiled = compiler(module, list(inputs))
-        return lambda *args: outputs_dynamo_takes(compiled(*args), *outputs)
-
-    def inputs_of(alone: Graph) -> list[Any]:
-        inputs = {item.name: item for item in with_ops(whole, [node.name for node in alone.ops]).inputs}
-        read = [inputs[node.name] for node in alone.nodes if node.op == "placeholder"]  # without symbols of sizes
-        return make_inputs(read, prepared.tensors, prepared.recorded)
-
-    deadline = time.monotonic() + seconds
-    with in_modes(whole.state):
-        differences = compare.divergent_ops(
-            whole.graph,
-            itertools.takewhile(lambda _: time.monotonic() < deadline, order),
-            inputs_of,
-            lambda graph: build_graph(graph, prepared.tensors, prepared.example),
-            compile_alone,
-            whole.measure,
-        )
-    return {"status": "pass", "divergent": [[op, difference.sentence] for op, difference in differences]}

@@ -24,7 +24,7 @@ from minifier.process.machine import machine_failure
 from minifier.process.progress import Progress, counted
 from minifier.reduction.check import check, confirmed, confirmed_hang
 from minifier.reduction.flakiness import last_certain, misjudged
-from minifier.reduction.guilty_ops import at_guilty_op, find_wrong_ops, guilt_of, said_of_guilt
+from minifier.reduction.guilty_ops import at_guilty_op, guilt_of, said_of_guilt
 from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import Needs, measured_needs, nearest
 from minifier.reduction.op_search import reduce_bodies, reduce_ops, without_wrappers
@@ -48,8 +48,6 @@ from minifier.reduction.summary import (
 _OF_THE_CALL = {Aspect.NO_EXCEPTION.value, Aspect.OVERWRITTEN.value}
 
 _MIN_SECONDS_WITHOUT_THREADS = 15.0  # for the first probes of a backend that started threads at import
-_MAX_TABLE_SECONDS = 10.0  # for the table of wrong ops
-_MAX_TABLE_FRACTION = 0.1  # of the reduction's time, for that table
 
 Show = Callable[[Progress], None]
 
@@ -144,13 +142,11 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
     finished = not stopped
     shutil.rmtree(folder.nearest, ignore_errors=True)
-    wrong_ops: tuple[tuple[str, str], ...] = ()
     others: list[OtherFailure] = []
-    with contextlib.suppress(KeyboardInterrupt), runner.going_on("nearest and wrong ops"):
-        if finished and not needs.interrupted:
-            if simplifier.finished and (passing := nearest(simplifier, needs)) is not None:
-                save_reduced(runner, passing, folder.nearest)
-            wrong_ops = _wrong_ops(runner, case, reduced, time.monotonic() - started)
+    with contextlib.suppress(KeyboardInterrupt), runner.going_on("nearest"):
+        is_whole = finished and not needs.interrupted and simplifier.finished
+        if is_whole and (passing := nearest(simplifier, needs)) is not None:
+            save_reduced(runner, passing, folder.nearest)
     with contextlib.suppress(KeyboardInterrupt), runner.going_on("other failures"):
         others = save_others(runner, folder, reduced)
     untold = sum(runner.untold.values(), Counter[Verdict]())
@@ -165,7 +161,6 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         stopped_because=stopped or _skipped(known),
         seconds=time.monotonic() - started,
         others=tuple(others),
-        divergent=wrong_ops,
         guilt=guilt_of(case, guilty, reduced).value if guilty else "",
         cause=said_of_guilt(case, guilty, reduced) if guilty and len(reduced.graph.ops) < len(case.graph.ops) else "",
         passes=simplifier.ended,
@@ -315,10 +310,3 @@ def _skipped(known: Known) -> str:
     return (
         f"{counted(count, 'candidate')} left out, as the process or the machine ended with them before" if count else ""
     )
-
-
-def _wrong_ops(runner: ProbeRunner, case: Case, reduced: Case, spent: float) -> tuple[tuple[str, str], ...]:
-    """Find the wrong ops of a wrong result, in a fraction of the seconds already spent."""
-    if case.failure.fingerprint.stage is not Stage.COMPARE:
-        return ()
-    return find_wrong_ops(runner, case, reduced, min(_MAX_TABLE_SECONDS, max(1.0, _MAX_TABLE_FRACTION * spent)))

@@ -53,7 +53,6 @@ class OtherFailure:
 class Summary:
     """The result of a reduction in numbers and sentences.
 
-    `divergent` are the ops whose compiled results differ from eager's, each with the difference.
     `backends` are (name, how it ended) of the controls. `explained` are (change, result) of the probes that tell what
     is at fault; with the failing control as the backend, if there is one. `part` is a phrase for the part of the
     compiler at fault, `reason` a sentence with the probe that tells it, and `workarounds` are changes that avoid the
@@ -79,7 +78,6 @@ class Summary:
     seconds: float
     others: tuple[OtherFailure, ...] = ()
     notes: tuple[str, ...] = ()
-    divergent: tuple[tuple[str, str], ...] = ()
     passes: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     backends: tuple[tuple[str, str], ...] = ()

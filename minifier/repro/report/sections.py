@@ -11,7 +11,6 @@ from importlib.metadata import version
 from minifier.data.case import BackendSource, Case, Level
 from minifier.data.case.literals import WITHOUT, packages_imported
 from minifier.data.case.store import ARTIFACTS
-from minifier.data.failure.kinds import with_names
 from minifier.data.failure.normalise import headline
 from minifier.data.torch_names import INDUCTOR_CONFIG
 from minifier.process.distributions import imported_beside_torch
@@ -68,7 +67,7 @@ def report_of(outcome: Outcome, original: Outcome | None = None) -> Report:
             *_what_fails(outcome),
             *_needs(outcome),
             *_nearest(outcome),
-            *_divergent_ops(outcome),
+            *_cause(outcome),
             *_how(outcome),
             *_met(outcome),
             *duplicates(outcome.minimal or outcome.case, key),
@@ -202,25 +201,11 @@ def _nearest(outcome: Outcome) -> Iterable[Section]:
     return sections_of("The nearest that passes", *blocks, level=3, weight=1)
 
 
-def _divergent_ops(outcome: Outcome) -> Iterable[Section]:
-    """List the ops where compiled and eager diverge, with a sentence each, if the reduction searched for them, and say
-    whether the repro's ops make the script's result wrong."""
-    pairs = outcome.summary.divergent if outcome.summary is not None else ()
-    names = outcome.names
-    rows = Counter(f"{_op(outcome, op)}: {with_names(sentence, names)}" for op, sentence in pairs)
-    lines = (f"{line} ({counted(count, 'time')})" if count > 1 else line for line, count in rows.items())
+def _cause(outcome: Outcome) -> Iterable[Section]:
+    """Say whether the repro's ops make the script's result wrong."""
     cause = outcome.summary.cause if outcome.summary is not None else ""
     said = prose(f"{cause[0].upper()}{cause[1:]}.") if cause else ""
-    title = "Ops whose compiled result differs" if pairs else "Whether these ops are at fault"
-    return sections_of(title, items(lines), said, level=3, weight=2)
-
-
-def _op(outcome: Outcome, name: str) -> str:
-    """Return an op of the captured graph in words: the function, and the repro's variable for the result."""
-    nodes = {node.name: node for node in (*outcome.case.graph.ops, *(outcome.minimal or outcome.case).graph.ops)}
-    function = code(nodes[name].short_target) if name in nodes else code(name)
-    variable = outcome.repro.names.get(name) if outcome.repro is not None else None
-    return f"{function} ({code(variable)} in the repro)" if variable is not None else function
+    return sections_of("Whether these ops are at fault", said, level=3, weight=2)
 
 
 def _repro(outcome: Outcome) -> Iterable[Section]:
