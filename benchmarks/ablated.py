@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 def without_fork_server() -> None:
     """Each probe in a fresh interpreter, which imports torch and the backend and loads the Case."""
-    from minifier.data.case.store import edit_from, load, save
+    from minifier.data.case.store import pickled, save
     from minifier.reduction.cluster.driver import Actor, packed
     from minifier.reduction.probe.children import ChildEnd, Limits
     from minifier.reduction.probe.verdicts import LocalProber
@@ -26,14 +26,14 @@ def without_fork_server() -> None:
         folder = Path(tempfile.mkdtemp())
         whole = replace(self.prepared.case, needs=())
         save(whole, folder)
-        base, content = load(folder), packed(folder)
+        content = packed(folder)
         recorded = self.prepared.recorded
         found = []
         for case in cases:
             actor = Actor({})
             actor.ready(content, False, None if recorded is None else packed(recorded.folder))
             rest = {"until": until.value, "seconds": limits.seconds + 60, "memory": limits.memory}
-            answer = actor.probe({"probe": edit_from(base, case), **rest})
+            answer = actor.probe({"probe": pickled(case), **rest})
             actor.close()
             answer = answer or {"error": "its process died, or did not answer"}
             found.append(

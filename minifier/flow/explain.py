@@ -41,8 +41,7 @@ from minifier.flow.repro_search import in_place_of, search_for
 from minifier.process.child import signal_name
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.progress import SILENT, Display, Phase, Progress
-from minifier.reduction.changes import Change, changes_of
-from minifier.reduction.explain import OWN_PASS, explain, with_setting
+from minifier.reduction.explain import OWN_PASS, Change, changes_of, explain, with_setting
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
 from minifier.reduction.summary import ALIKE, Summary
 from minifier.repro.emit.repro import Repro, write_repro

@@ -218,7 +218,7 @@ def calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
 
     The first that compiles anything may import half of the compiler: the slowest is asked twice.
     """
-    runner.allow(min(_MAX_PASSING_SECONDS, runner.timeout or _MAX_PASSING_SECONDS))
+    runner.allow(min(_MAX_PASSING_SECONDS, runner.settings.timeout or _MAX_PASSING_SECONDS))
     groups = atoms(case.graph)
     candidates = [with_ops(case, names) for names in ((), *groups[:1], *groups[-1:])]
     seconds: dict[int, float] = {}
@@ -294,16 +294,7 @@ def probe_once(
     case = case if settings.measure == Tolerance() else replace(case, measure=settings.measure)
     prepared = prepare_case(case, imports_in_child=True)
     with tempfile.TemporaryDirectory(prefix="minify-") as work:
-        runner = ProbeRunner(
-            prepared,
-            Path(work),
-            settings.match,
-            settings.match_log,
-            settings.timeout,
-            settings.memory,
-            grows=False,
-            seconds_left=lambda: settings.seconds_left,
-        )
+        runner = ProbeRunner(prepared, Path(work), settings)
         if elsewhere is not None:
             runner.prober = elsewhere(prepared, runner.scratch)
         try:

@@ -7,6 +7,7 @@ bisection then finds the pass or the op. Here each run is a probe.
 
 from __future__ import annotations
 
+import ast
 import functools
 import itertools
 import re
@@ -15,30 +16,28 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import torch
 
 from minifier.data.case import Case
 from minifier.data.case.graph import without_lines
-from minifier.data.case.literals import setting_statement
-from minifier.data.failure import Stage, Verdict
+from minifier.data.case.literals import WITHOUT, literal, setting_statement
+from minifier.data.failure import Verdict
 from minifier.data.failure.normalise import shortened
 from minifier.data.settings import Settings
 from minifier.data.torch_names import AVOIDING, DISABLED_PASSES, DUMP_FOLDER, DUMPS
 from minifier.process.machine import cores
 from minifier.process.progress import Phase, Progress
-from minifier.reduction.changes import changes_of
-from minifier.reduction.passes.state import without_config
+from minifier.reduction.passes.state import with_option, without_config, without_option
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed, tell
 from minifier.reduction.probe.evaluate import evaluate
 from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads, imported_backend, prepare_case
-from minifier.reduction.probe.verdicts import Judged, LocalProber
-from minifier.reduction.probe_runner import ProbeRunner
+from minifier.reduction.probe.verdicts import Judged, judge, last_stage, prepare_cache
+from minifier.reduction.probe_runner import LAST_SECONDS, first_seconds
 from minifier.reduction.summary import FAILS
 from minifier.torch_side.torch_private.aot import (
     BACKWARD,
@@ -103,7 +102,7 @@ class Explanation:
     """The answers of the probes of a Case, as (change, result), and the conclusions.
 
     `part` is a phrase for what is at fault, "" if nothing is known; `reason` a sentence with the probe that tells so.
-    With one of `avoiding` the failure is gone, or with one of the changes (`changes.py`) of these lines.
+    With one of `avoiding` the failure is gone, or with one of the `changes_of` the Case, by their lines.
     `artifacts` are the names of the files that were written.
     """
 
@@ -150,6 +149,88 @@ class _Application:
         return f"The reduced program fails with it, and not with the {self.number - 1} before it alone."
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a Case: the part of the program with this `source` is left out, or gets another value.
+
+    `line` is what a person reads: the source in its place, or `without` and the source that is left out.
+    """
+
+    source: str
+    line: str
+    case: Case
+
+
+def changes_of(case: Case) -> Iterator[tuple[Change, ...]]:
+    """Yield the changes of each setting, option, and flag or number among the arguments that make the backend.
+
+    One of them is enough. A setting or option is left out. A flag gets its other value, a number becomes 0: what levels
+    and counts call "less".
+    """
+    for setting in case.state.config:
+        source = setting_statement(setting)
+        yield (Change(source, f"{WITHOUT}{source}", without_config(setting)(case)),)
+    options = case.backend.options or {}
+    for key, value in options.items():
+        source = f"options={literal({key: value})}"
+        left_out = Change(source, f"{WITHOUT}{source}", without_option(key)(case))
+        other = _other(value)
+        line = f"options={literal({**options, key: other})}"
+        yield (left_out,) if other is None else (left_out, Change(source, line, with_option(key, other)(case)))
+    yield from ((change,) for change in _of_backend(case))
+
+
+def _other(value: Any) -> bool | int | None:
+    """Return another value of this type; None if none is known to ask for less."""
+    if isinstance(value, bool):
+        return not value
+    return 0 if isinstance(value, int) and value else None
+
+
+def _of_backend(case: Case) -> Iterator[Change]:
+    """Yield a change for each flag and number among the arguments of the calls that make the backend.
+
+    They stand in its expression, or in the script's last statement that binds the name that the expression is.
+    """
+    name, definitions = case.backend.expression, case.definitions
+    for argument, expression in _with_other_arguments(name, ast.parse(name)):
+        backend = replace(case.backend, expression=expression)
+        yield Change(argument, f"backend={expression}", replace(case, backend=backend))
+    statements = ast.parse(definitions).body
+    bind = [number for number, statement in enumerate(statements) if name in _names_bound(statement)]
+    for number in bind[-1:]:
+        for argument, changed in _with_other_arguments(definitions, statements[number]):
+            line = ast.get_source_segment(changed, ast.parse(changed).body[number]) or ""
+            yield Change(argument, line, replace(case, definitions=changed))
+
+
+def _names_bound(statement: ast.stmt) -> list[str]:
+    """Return the names that an assignment binds."""
+    if isinstance(statement, ast.Assign):
+        return [target.id for target in statement.targets if isinstance(target, ast.Name)]
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return [statement.target.id]
+    return []
+
+
+def _with_other_arguments(source: str, part: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield (keyword argument, source with another value of it) for each flag and number of a call in this part."""
+    calls = (node for node in ast.walk(part) if isinstance(node, ast.Call))
+    for keyword in (keyword for call in calls for keyword in call.keywords):
+        value = keyword.value
+        other = _other(value.value) if isinstance(value, ast.Constant) else None
+        if keyword.arg and other is not None:
+            yield ast.unparse(keyword), _replaced(source, value, repr(other))
+
+
+def _replaced(source: str, node: ast.expr, text: str) -> str:
+    """Return the source with this text in the place of a node, which stands on one line."""
+    lines = source.split("\n")
+    line = lines[node.lineno - 1].encode()  # ast counts bytes
+    lines[node.lineno - 1] = (line[: node.col_offset] + text.encode() + line[node.end_col_offset :]).decode()
+    return "\n".join(lines)
+
+
 def with_setting(case: Case, setting: Setting) -> Case:
     """Return the Case under this setting."""
     state = without_config(setting)(case).state
@@ -187,6 +268,15 @@ def _said(judged: Judged) -> str:
     return f"{said}: {shortened(judged.failure.line, _MAX_OTHER_CHARACTERS)}"
 
 
+def _applied(end: ChildEnd) -> dict[str, list[str]]:
+    """Return the names of what a probe told that it applied, by part."""
+    applied = defaultdict(list)
+    for key, told in end.told.items():
+        if key.startswith(_APPLIED):
+            applied[told[0]].append(_OVERLOAD.sub(r"\1.\2", told[1]))
+    return dict(applied)
+
+
 class _TimeIsUp(Exception):
     pass
 
@@ -205,71 +295,13 @@ class _LeftOut:
         return f"{self.which} {_PARTS[self.part]}"
 
 
-class _LimitedProber(LocalProber):
-    """Probes Cases, each without the applications that `left_out` has for it, by the identity of the Case; keeps the
-    names of what the first applied, by part.
+class _Explainer:
+    """Probes a Case with one change after the other.
 
-    The graphs that AOTAutograd's compilers get are written into `dumps`, unless it is None.
+    `applied` has the names of what the first of the last probes applied, by part. The graphs that AOTAutograd's
+    compilers get are written into `dumps`, unless it is None.
     """
 
-    left_out: Mapping[int, _LeftOut] = MappingProxyType({})
-    dumps: Path | None = None
-
-    def __init__(self, prepared: PreparedCase, scratch: Path) -> None:
-        super().__init__(prepared, scratch)
-        self.applied: dict[str, list[str]] = {}
-
-    def _dump(self, name: str, gm: torch.fx.GraphModule) -> None:
-        if self.dumps is not None:
-            text = gm.print_readable(print_output=False)
-            (self.dumps / f"{name}.py").write_text(text, encoding="utf-8")
-
-    def _prepared_for(self, case: Case) -> PreparedCase:
-        """Return what is prepared; with this Case's backend and definitions, if these are others; in the child."""
-        prepared, whole = self.prepared, self.prepared.case
-        if (case.backend.expression, case.definitions) == (whole.backend.expression, whole.definitions):
-            return prepared
-        return replace(prepared, _backend=imported_backend(case.backend, case.definitions), _whole=None)
-
-    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
-        """Return how each candidate ended; stages after `until` may be left out."""
-
-        def job(case: Case) -> dict[str, Any]:
-            numbers, counts = itertools.count(), Counter[str]()
-            left_out = self.left_out.get(id(case))
-
-            def is_left_out(part: str, name: str) -> bool:
-                tell(**{f"{_APPLIED}{next(numbers)}": (part, name)})
-                counts[part] += 1
-                return left_out is not None and part == left_out.part and counts[part] in left_out.numbers
-
-            def compiled(
-                _token: None, part: str, gm: torch.fx.GraphModule, _inputs: Any, call: functools.partial[Any]
-            ) -> Any:
-                name = f"{part}-{counts[part] + 1}"
-                self._dump(name, gm)
-                if is_left_out(part, name_of_compiler(call.func)):
-                    return boxed_graph(gm)
-                result = call()
-                self._dump(f"{name}.changed", gm)
-                return result
-
-            choose_applications(is_left_out)
-            observe_aot_compilers(lambda: None, compiled)
-            choose_partitions(is_left_out)
-            return evaluate(self._prepared_for(case), case, until)
-
-        jobs = [functools.partial(job, case) for case in cases]
-        ended = run_again_if_killed(jobs, limits, self.scratch)
-        applied = defaultdict(list)
-        for key, names in ended[0].told.items():
-            if key.startswith(_APPLIED):
-                applied[names[0]].append(_OVERLOAD.sub(r"\1.\2", names[1]))
-        self.applied = dict(applied)
-        return ended
-
-
-class _Explainer:
     def __init__(
         self,
         prepared: PreparedCase,
@@ -278,20 +310,14 @@ class _Explainer:
         artifacts: Path,
         show: Callable[[Progress], None],
     ) -> None:
-        self.case, self.deadline, self.artifacts, self.show = prepared.case, deadline, artifacts, show
-        self.folder = Path(tempfile.mkdtemp(prefix="minify-"))
-        self.runner = ProbeRunner(
-            prepared,
-            self.folder,
-            settings.match,
-            settings.match_log,
-            settings.timeout,
-            settings.memory,
-            grows=False,
-            seconds_left=lambda: deadline - time.monotonic(),
-        )
-        self.runner.prober = self.prober = _LimitedProber(prepared, self.runner.scratch)
+        self.case, self.prepared, self.settings = prepared.case, prepared, settings
+        self.deadline, self.artifacts, self.show = deadline, artifacts, show
+        self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
+        prepare_cache(prepared, self.scratch)
+        self.probes = 0
         self.answers: list[tuple[str, str]] = []
+        self.applied: dict[str, list[str]] = {}
+        self.dumps: Path | None = None
 
     def explanation(self) -> Explanation:
         at_fault: _Application | None = None
@@ -300,9 +326,9 @@ class _Explainer:
         artifacts: tuple[str, ...] = ()
         try:
             (verdict,) = self._asked([_UNCHANGED], [self.case])
-            if verdict is not Verdict.SAME and self.prober.prepared.has_threads:
+            if verdict is not Verdict.SAME and self.prepared.has_threads:
                 raise StartsThreads(self.case.backend.name)
-            applied = self.prober.applied
+            applied = self.applied
             for group in changes_of(self.case) if verdict is Verdict.SAME else ():
                 lines = (each.line for each in group if self._asked([each.line], [each.case]) == [Verdict.PASS])
                 passing += list(itertools.islice(lines, 1))
@@ -321,9 +347,7 @@ class _Explainer:
         except (_TimeIsUp, KeyboardInterrupt):
             pass  # the answers so far stand
         finally:
-            self.runner.journal.close(finished=True)
-            shutil.rmtree(self.runner.scratch, ignore_errors=True)
-            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.scratch, ignore_errors=True)
         part, reason = (at_fault.phrase, at_fault.reason) if at_fault is not None else ("", "")
         phrases = [_PHRASES[setting] for setting in avoiding if setting in _PHRASES]
         if phrases and (at_fault is None or at_fault.part not in _NAMED):
@@ -331,14 +355,63 @@ class _Explainer:
             part, reason = phrases[0], f"With {line} the reduced program does not fail."
         return Explanation(tuple(self.answers), part, reason, tuple(avoiding), tuple(passing), artifacts)
 
-    def _asked(self, changes: Sequence[str], cases: Sequence[Case]) -> list[Verdict]:
-        """Probe the Cases, with these changes in words, at once; raise _TimeIsUp if there is no time left."""
-        if time.monotonic() > self.deadline:
+    def _asked(self, changes: Sequence[str], cases: Sequence[Case], left_out: Sequence[_LeftOut] = ()) -> list[Verdict]:
+        """Probe the Cases, with these changes in words, at once, and each without the applications left out of it.
+
+        Raises _TimeIsUp if there is no time left.
+        """
+        seconds_left = self.deadline - time.monotonic()
+        if seconds_left < 0:
             raise _TimeIsUp
-        self.show(Progress(Phase.EXPLAINING, step=changes[0], probes=self.runner.total))
-        answers = self.runner.probe(cases)
+        self.show(Progress(Phase.EXPLAINING, step=changes[0], probes=self.probes))
+        self.probes += len(cases)
+        jobs = [functools.partial(self._probe, *pair) for pair in itertools.zip_longest(cases, left_out)]
+        seconds = min(self.settings.timeout or first_seconds(self.case), max(seconds_left, LAST_SECONDS))
+        ended = run_again_if_killed(jobs, Limits(seconds, self.settings.memory), self.scratch)
+        self.applied = _applied(ended[0])
+        answers = [self._judged(case, end) for case, end in zip(cases, ended, strict=True)]
         self.answers += [(each, _said(a)) for each, a in zip(changes, answers, strict=True) if each != _UNCHANGED]
         return [judged.verdict for judged in answers]
+
+    def _judged(self, case: Case, end: ChildEnd) -> Judged:
+        failure, settings = self.case.failure, self.settings
+        return judge(end, failure.fingerprint, case.graph.free_names, settings.match, settings.match_log, failure)
+
+    def _probe(self, case: Case, left_out: _LeftOut | None) -> dict[str, Any]:
+        """Probe the Case, in a child, without these applications; report what is applied."""
+        numbers, counts = itertools.count(), Counter[str]()
+
+        def is_left_out(part: str, name: str) -> bool:
+            tell(**{f"{_APPLIED}{next(numbers)}": (part, name)})
+            counts[part] += 1
+            return left_out is not None and part == left_out.part and counts[part] in left_out.numbers
+
+        def compiled(
+            _token: None, part: str, gm: torch.fx.GraphModule, _inputs: Any, call: functools.partial[Any]
+        ) -> Any:
+            name = f"{part}-{counts[part] + 1}"
+            self._dump(name, gm)
+            if is_left_out(part, name_of_compiler(call.func)):
+                return boxed_graph(gm)
+            result = call()
+            self._dump(f"{name}.changed", gm)
+            return result
+
+        choose_applications(is_left_out)
+        observe_aot_compilers(lambda: None, compiled)
+        choose_partitions(is_left_out)
+        return evaluate(self._prepared_for(case), case, last_stage(self.case.failure))
+
+    def _dump(self, name: str, gm: torch.fx.GraphModule) -> None:
+        if self.dumps is not None:
+            text = gm.print_readable(print_output=False)
+            (self.dumps / f"{name}.py").write_text(text, encoding="utf-8")
+
+    def _prepared_for(self, case: Case) -> PreparedCase:
+        """Return what is prepared; with this Case's backend and definitions, if these are others; in the child."""
+        if (case.backend.expression, case.definitions) == (self.case.backend.expression, self.case.definitions):
+            return self.prepared
+        return replace(self.prepared, _backend=imported_backend(case.backend, case.definitions), _whole=None)
 
     def _dumped(self, has_inductor: bool) -> tuple[str, ...]:
         """Compile the Case once more; return the names of the files with what its compilers get and make.
@@ -346,13 +419,13 @@ class _Explainer:
         No line of the script is in them, as they go into the bundle. An inductor graph has a folder of its own, whose
         name becomes a part of the file's.
         """
-        self.prober.dumps = dumps = self.folder / "dumps"
+        self.dumps = dumps = self.scratch / "dumps"
         dumps.mkdir()
         case = _without_lines(self.case)
         for place, value in ((DUMPS, True), (DUMP_FOLDER, str(dumps))) if has_inductor else ():
             case = with_setting(case, (*place, value)) if has_config(*place) else case
         self._asked([_UNCHANGED], [case])
-        self.prober.dumps = None
+        self.dumps = None
         texts: dict[str, str] = {}
         for path in sorted((each for name in _DUMPED for each in dumps.rglob(name)), key=lambda path: path.stem):
             text = path.read_text(encoding="utf-8", errors="replace")
@@ -365,12 +438,7 @@ class _Explainer:
 
     def _without(self, *left_out: _LeftOut) -> list[Verdict]:
         """Probe the Case without each of these applications, at once."""
-        cases = [replace(self.case) for _ in left_out]  # a Case may be probed again, alone
-        self.prober.left_out = {id(case): each for case, each in zip(cases, left_out, strict=True)}
-        try:
-            return self._asked([each.change for each in left_out], cases)
-        finally:
-            self.prober.left_out = {}
+        return self._asked([each.change for each in left_out], [self.case] * len(left_out), left_out)
 
     def _batches(self, items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
         """Yield the items, as many together as are probed at once."""

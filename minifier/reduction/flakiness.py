@@ -175,7 +175,7 @@ def misjudged(runner: ProbeRunner, case: Case, *, again: bool = False) -> bool:
     answers = [judged for judged in tries if judged.verdict is not Verdict.UNRESOLVED]
     if not answers:
         return False
-    missed = miss_chance(runner, _shown(answers) / len(answers))
+    missed = (1.0 - _shown(answers) / len(answers)) ** runner.repeats  # the chance that a probe misses the failure
     expect(runner, tries)
     return missed > (0.0 if seemed_certain else _MAX_MISS_CHANCE)
 
@@ -248,10 +248,8 @@ def _tries(runner: ProbeRunner, case: Case, number: int) -> list[Judged]:
 
 
 def expect(runner: ProbeRunner, tries: list[Judged]) -> None:
-    """Set the failure rate, which is that of the tries with an answer; the others, which hung, say, are noted."""
-    without_answer = sum(judged.verdict is Verdict.UNRESOLVED for judged in tries)
-    runner.without_answer = (without_answer, len(tries))
-    set_rate(runner, max(1, _shown(tries)), len(tries) - without_answer)
+    """Set the failure rate, which is that of the tries with an answer: one that hung, say, does not count."""
+    set_rate(runner, max(1, _shown(tries)), sum(judged.verdict is not Verdict.UNRESOLVED for judged in tries))
 
 
 def _shown(tries: list[Judged]) -> int:
@@ -276,8 +274,8 @@ def set_timeout(runner: ProbeRunner, seconds: float) -> None:
     compiles = 0.0 if runner.sought.kind is Kind.TIMEOUT else _COMPILE_FACTOR * runner.prepared.case.script.slowest
     whole = max(_TIMEOUT_FACTOR * seconds, seconds + compiles)
     timeout = min(max(whole, _MIN_TIMEOUT_SECONDS), MAX_TIMEOUT_SECONDS)
-    if runner.timeout is None or runner.sought.kind is Kind.TIMEOUT:
-        runner.allow(min(timeout, runner.timeout or timeout))
+    if runner.settings.timeout is None or runner.sought.kind is Kind.TIMEOUT:
+        runner.allow(min(timeout, runner.settings.timeout or timeout))
 
 
 def set_workers(runner: ProbeRunner, seconds: float) -> None:
@@ -288,7 +286,9 @@ def set_workers(runner: ProbeRunner, seconds: float) -> None:
     """
     alone = runner.limits.memory is not None or runner.sought.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY)
     is_slow = seconds > _MIN_PARALLEL_PROBE_SECONDS
-    if runner.may_spread and is_slow and not alone and runner.prepared.case.devices <= {"cpu"}:
+    has_slots = runner.prober is not None and runner.prober.slots is not None
+    is_given = runner.settings.workers is not None or has_slots
+    if is_slow and not (is_given or alone) and runner.prepared.case.devices <= {"cpu"}:
         runner.workers = min(cores(), max(1, available() // _PROBE_MEMORY_BYTES))
 
 
@@ -302,10 +302,6 @@ def set_rate(runner: ProbeRunner, shown: int, tries: int) -> None:
     runner.repeats = 1
     if shown < tries:
         needed = math.ceil(math.log(_MISS_CHANCE) / math.log1p(-runner.rate))
-        paid = runner.flaky_seconds / (_MIN_PASSING_PROBES * max(runner.last_seconds, 1e-3))
+        flaky_seconds = runner.settings.flaky_seconds_for(runner.prepared.case.script.seconds)
+        paid = flaky_seconds / (_MIN_PASSING_PROBES * max(runner.last_seconds, 1e-3))
         runner.repeats = max(1, int(min(needed, paid)))
-
-
-def miss_chance(runner: ProbeRunner, rate: float) -> float:
-    """Return the chance that a probe, with its repetitions, misses a failure of this rate."""
-    return float((1.0 - rate) ** runner.repeats)

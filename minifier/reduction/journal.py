@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from minifier.data.case import Case
 from minifier.data.case.files import checked_file, read_lines
@@ -57,8 +57,7 @@ class Keys:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """Identifies a probe: its phase, and a digest of the candidate."""
 
     phase: str
@@ -69,21 +68,20 @@ class Entry:
 class Known:
     """Answers of earlier runs on the same Case, by the candidate's digest.
 
-    `shown` tells whether the failure showed. `skipped` has candidates that must not be tried again, because the machine
-    went down during their probe. `tries` counts the repetitions of a probe: a flaky failure may need more of them.
-    `passed` are candidates without any failure.
+    `skipped` has candidates that must not be tried again, because the machine went down during their probe: in
+    `verdicts` they show another failure. `tries` counts the repetitions of a probe: a flaky failure may need more.
     """
 
-    shown: dict[str, bool] = field(default_factory=dict)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
     skipped: tuple[Entry, ...] = ()
     tries: dict[str, int] = field(default_factory=dict)
-    passed: set[str] = field(default_factory=set)
     counts: Counter[Verdict] = field(default_factory=Counter)
 
     def answer(self, key: str, tries: int) -> bool | None:
         """Return whether the failure showed; None if unknown. "No" counts only after so many tries."""
-        shown = self.shown.get(key)
-        return None if shown is False and self.tries.get(key, tries) < tries else shown
+        verdict = self.verdicts.get(key)
+        is_vague = verdict is None or (verdict is not Verdict.SAME and self.tries.get(key, tries) < tries)
+        return None if is_vague else verdict is Verdict.SAME
 
 
 class Journal:
@@ -103,8 +101,7 @@ class Journal:
 
     def begin(self, entries: Sequence[Entry]) -> None:
         """Record that these probes start; the record is on disk when this returns."""
-        begun = [_packed(entry) for entry in dict.fromkeys(entries)]
-        _write(self._begun_file, {"boot": _boot_id(), "begun": begun})
+        _write(self._begun_file, {"boot": _boot_id(), "begun": [*dict.fromkeys(entries)]})
         os.fdatasync(self._begun_file)
 
     def end(self, entry: Entry, verdict: Verdict, seconds: float, ops: int = 0, **more: Any) -> None:
@@ -116,7 +113,7 @@ class Journal:
     def forget(self, entries: Sequence[Entry]) -> None:
         """Record that these probes have ended, so that no death is blamed on them."""
         for entry in entries:
-            _write(self._begun_file, {"ended": _packed(entry)})
+            _write(self._begun_file, {"ended": entry})
 
     def close(self, *, finished: bool) -> None:
         """Close the journal and release its lock; remove the list of begun probes if the reduction is finished."""
@@ -127,12 +124,8 @@ class Journal:
 
 
 def _entry(fields: Any) -> Entry:
-    """Return the entry that `_packed` gave. Raises ValueError."""
+    """Return the entry that was written as a list. Raises ValueError."""
     return Entry(*unpack(tuple[str, str], fields))
-
-
-def _packed(entry: Entry) -> list[str]:
-    return [entry.phase, entry.key]
 
 
 def _open(path: Path) -> int:
@@ -186,11 +179,9 @@ def read_known(path: Path, terms: str = "") -> Known:
             continue
         known.counts[verdict] += 1
         if verdict is not Verdict.UNRESOLVED:
-            known.shown[key], known.tries[key] = verdict is Verdict.SAME, tries
-        if verdict is Verdict.PASS:
-            known.passed.add(key)
+            known.verdicts[key], known.tries[key] = verdict, tries
     for entry in known.skipped:
-        known.shown[entry.key] = False
+        known.verdicts[entry.key] = Verdict.OTHER
         known.tries.pop(entry.key, None)
     return known
 

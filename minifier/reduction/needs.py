@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,10 +14,9 @@ from minifier.data.case.calls import without_other_inputs
 from minifier.data.case.expressions import floats_in_tensors
 from minifier.data.case.inputs import bases, views_among
 from minifier.data.case.ops import atoms, with_ops
-from minifier.data.case.store import edit_from
 from minifier.data.failure import Verdict
 from minifier.reduction.passes.arguments import literal_steps
-from minifier.reduction.passes.edits import Edit, with_tensors
+from minifier.reduction.passes.edits import Edit, Row, with_tensors
 from minifier.reduction.passes.inputs import dtype_edits, dtypes_like, is_integer, plain, with_own_memory, with_source
 from minifier.reduction.passes.sizes import ALL_SIZES, ALONE, numbers, size_edits, together
 from minifier.reduction.passes.table import DATA
@@ -83,9 +81,10 @@ class _Measurement:
     def run(self) -> None:
         """Measure the rejected rows of the passes, then what the Case itself tells of its inputs."""
         rows = [
-            (family, name)
+            (family, row)
             for family, name in self.simplifier.rejected
             if family not in ("data", *_OPS) and not name.startswith((ALL_SIZES, ALONE))
+            if (row := self.simplifier.row(family, name)) is not None
         ]
         views, values = views_among(self.case.inputs), self._inputs_with_values()
         steps = literal_steps(self.case) if self.simplifier.wants("literals") else []
@@ -93,21 +92,21 @@ class _Measurement:
             return
         tensors = [item for item in self.case.inputs if isinstance(item, TensorInput)]
         contiguous = {item.name for item in tensors if item.meta.is_contiguous}  # also with any stride of a size of 1
-        rows.sort(key=lambda row: (not row[1].startswith(_STRIDE), row[0] not in ("sizes", "dtypes")))
-        for family, name in rows:
-            if family == "sizes" and name.startswith(_SIZE):
-                self.needs.sentences.append(self._size(int(name.removeprefix(_SIZE))))
+        rows.sort(key=lambda pair: (not pair[1].name.startswith(_STRIDE), pair[0] not in ("sizes", "dtypes")))
+        for family, row in rows:
+            if family == "sizes" and row.name.startswith(_SIZE):
+                self.needs.sentences.append(self._size(row))
             elif family == "dtypes":
-                sentence = self._dtype(name)
+                sentence = self._dtype(row.name)
                 self.needs.sentences.append(sentence)
-                if not sentence and self._is_row_gone(family, name):
-                    self.needs.changes.append(self._change(family, name))
-            elif self._is_row_gone(family, name):
-                self.needs.changes.append(self._change(family, name))
-                if name.startswith(_STRIDE) and name.removeprefix(_STRIDE) not in contiguous:
-                    if self._any_shows(family, self._edits(family, name)) is False:
+                if not sentence and self._is_row_gone(family, row):
+                    self.needs.changes.append(row.change)
+            elif self._is_row_gone(family, row):
+                self.needs.changes.append(row.change)
+                if row.name.startswith(_STRIDE) and row.name.removeprefix(_STRIDE) not in contiguous:
+                    if self._any_shows(family, row.edits) is False:
                         self.needs.sentences.append("an input that is not contiguous")
-                    self._strided.add(name.removeprefix(_STRIDE))
+                    self._strided.add(row.name.removeprefix(_STRIDE))
         programs = self.simplifier.programs
         alike = programs([without_other_inputs]) if self.case.has_other_inputs else []
         if alike and self._pass(alike):
@@ -179,14 +178,12 @@ class _Measurement:
             return True
         return False if answers and None not in answers else None
 
-    def _is_row_gone(self, family: str, name: str) -> bool:
+    def _is_row_gone(self, family: str, row: Row) -> bool:
         """Return whether each draw passes after the smallest edits of this row; values that cannot be drawn stay.
 
         False if a row before makes the same change: it is told once.
         """
-        row = self.simplifier.row(family, name)
-        rungs = reversed(row.rungs) if row is not None else ()
-        programs = next(filter(None, map(self._programs, rungs)), [])
+        programs = next(filter(None, map(self._programs, reversed(row.rungs))), [])
         if not self._pass(programs):
             return False
         self._note_passing(family, programs)
@@ -206,18 +203,11 @@ class _Measurement:
         draws = [draw for each in programs for draw in self._draws(each) or [each]]
         return bool(draws) and not any(self.simplifier.shown(draws)) and all(map(self.simplifier.passed, draws))
 
-    def _edits(self, family: str, name: str) -> Sequence[Edit]:
-        row = self.simplifier.row(family, name)
-        return row.edits if row is not None else ()
-
-    def _change(self, family: str, name: str) -> str:
-        row = self.simplifier.row(family, name)
-        return row.change if row is not None else ""
-
-    def _size(self, size: int) -> str:
+    def _size(self, row: Row) -> str:
         """Say which sizes fail, and in which dimensions, if that holds for other sizes of the other dimensions."""
+        size = int(row.name.removeprefix(_SIZE))
         if size == 0:
-            return "a size of 0" if self._is_row_gone("sizes", f"{_SIZE}0") else ""
+            return "a size of 0" if self._is_row_gone("sizes", row) else ""
         where = _dimensions(self.case, size)
         kind = self._kind_of_size(size) if where is not None else ""
         passing = (size - 1,) if kind == _AT_LEAST else (size - 1, size + 1)
@@ -373,7 +363,12 @@ def nearest(simplifier: Simplifier, needs: Needs) -> Case | None:
 
 def _distance(case: Case, family: str, variant: Case) -> tuple[int, int, int]:
     rank = _INFORMATIVE.index(family) if family in _INFORMATIVE else len(_INFORMATIVE)
-    return rank, abs(case.elements - variant.elements), len(json.dumps(edit_from(case, variant)))
+    before, after = ({repr(part) for part in _parts(each)} for each in (case, variant))
+    return rank, abs(case.elements - variant.elements), sum(map(len, after - before))
+
+
+def _parts(case: Case) -> tuple[object, ...]:
+    return (*case.graph.nodes, *case.inputs, *case.before, case.graph.modules, case.state, case.backend)
 
 
 def can_be_drawn(case: Case, among: Collection[str] | None = None) -> bool:

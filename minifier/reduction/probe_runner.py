@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import tempfile
 import traceback
 from collections import Counter
@@ -17,7 +16,8 @@ from minifier.data.case import Case
 from minifier.data.case.ops import with_ops
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.serial import pack
-from minifier.data.failure import Failure, Stage, Verdict, same
+from minifier.data.failure import Failure, Verdict, same
+from minifier.data.settings import Settings
 from minifier.errors import MinifyError
 from minifier.process.machine import cores, machine_failure
 from minifier.process.progress import Phase, Progress, counted
@@ -32,39 +32,13 @@ from minifier.reduction.probe.children import (
     run_children,
 )
 from minifier.reduction.probe.prepared_case import PreparedCase
-from minifier.reduction.probe.verdicts import Judged, LocalProber, Prober, judge
+from minifier.reduction.probe.verdicts import Judged, LocalProber, Prober, judge, last_stage
 from minifier.search import SearchPhase
 
 MAX_TIMEOUT_SECONDS = 300.0
 _MIN_FIRST_SECONDS = 60.0  # for the first probes, from which the timeout is calibrated
 _FIRST_FACTOR = 3  # times the script's seconds, for the same
-_LAST_SECONDS = 10.0  # for a probe after the deadline
-_MIN_SLOW = 2  # candidates that run out of time before they get more; one may hang
-_MAX_VAIN_SECONDS = 300.0  # of repetitions that gave no answer either: these candidates hang
-
-
-@dataclass
-class TimeGrowth:
-    """Doubles the limit after two candidates ran out of time, up to 300 s, unless that never helps."""
-
-    _slow: int = 0
-    _vain_seconds: float = 0.0
-    _first_limit: float = 0.0
-
-    def give_more(self, judged: list[Judged], limit: float, repeat: Callable[[int, float], Judged]) -> float:
-        """Repeat, by place and limit, what ran out of time, if it is enough by now; return the limit from now on."""
-        slow = [place for place, each in enumerate(judged) if each.ran_out_of_time]
-        self._slow += len(slow)
-        in_vain = self._vain_seconds >= _MAX_VAIN_SECONDS or limit >= MAX_TIMEOUT_SECONDS
-        if not slow or self._slow < _MIN_SLOW or in_vain:
-            return limit
-        self._first_limit = self._first_limit or limit
-        longer = min(2 * limit, MAX_TIMEOUT_SECONDS)
-        for place in slow:
-            judged[place] = repeat(place, longer)
-        self._slow = sum(judged[place].ran_out_of_time for place in slow)
-        self._vain_seconds = 0.0 if self._slow < len(slow) else self._vain_seconds + self._slow * longer
-        return longer if self._vain_seconds < _MAX_VAIN_SECONDS else self._first_limit
+LAST_SECONDS = 10.0  # for a probe after the deadline
 
 
 _Made = TypeVar("_Made")
@@ -75,8 +49,12 @@ class Spent(Exception):
     """The budget is used up. The message is empty for the default budget, which no user has set."""
 
 
-Atom = tuple[str, ...]
+def first_seconds(case: Case) -> float:
+    """Return the timeout of a probe that nothing has calibrated yet."""
+    return min(max(_MIN_FIRST_SECONDS, _FIRST_FACTOR * case.script.seconds), MAX_TIMEOUT_SECONDS)
 
+
+Atom = tuple[str, ...]
 
 _PROOF = "prove"  # the search phase that deletes each remaining op alone
 
@@ -89,28 +67,21 @@ _PHASES = {phase.value for phase in SearchPhase}  # of the search over ops
 class ProbeRunner:
     """Probes Cases in child processes.
 
-    `match` is a regular expression that replaces the comparison of messages; `match_log` is for log lines.
-    `timeout` is in seconds for each probe; None means calibration by the first failing run. `memory` is in bytes.
+    Without a `timeout` of the user's, the first failing run calibrates that of a probe. `show` gets the progress.
     `prober` runs the probes (default: children of this process), `run_jobs` all other jobs.
     `part` is the pass, within the phase, that is running. `verdicts` are those of each pass, else of each phase.
     `rate` is the fraction of runs that show the failure; a probe is repeated up to `repeats` times. A candidate counts
-    as failing only if as many further probes as `confirmations` fail too. All repetitions of a flaky failure's probes
-    may take `flaky_seconds`. A probe has no more than the `seconds_left`, but a few. `unrecorded` counts values that
-    were too large to keep. `grows`: probes that run out of time raise the timeout. `sighted` has the failure that each
-    candidate last showed, by the candidate's key.
+    as failing only if as many further probes as `confirmations` fail too. `unrecorded` counts values that were too
+    large to keep. `sighted` has the failure that each candidate last showed, by the candidate's key.
     `best` is the smallest Case that was seen to fail. `untold` counts, for each proof, the candidates that do not tell
     whether the failure is gone. `left_out` has the steps that an error of this tool ended, each with its traceback.
     """
 
     prepared: PreparedCase
     folder: Path
-    match: str | None = None
-    match_log: str | None = None
-    timeout: float | None = None
-    memory: int | None = None
+    settings: Settings = field(default_factory=Settings)
     workers: int = 1
-    on_probe: Callable[[str, Case, Judged], None] | None = None
-    counts: Counter[Verdict] = field(default_factory=Counter)
+    show: Callable[[Progress], object] = lambda _progress: None
     verdicts: dict[str, Counter[Verdict]] = field(default_factory=dict)
     others: list[Other[Case]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -121,15 +92,10 @@ class ProbeRunner:
     phase: str = "check"
     part: str = ""
     rate: float = 1.0
-    without_answer: tuple[int, int] = (0, 0)  # of the tries that the rate was measured with, and how many these were
     repeats: int = 1
     confirmations: int = 0
-    flaky_seconds: float = math.inf
-    seconds_left: Callable[[], float] = lambda: math.inf
     doubtful: bool = False
-    may_spread: bool = False
     unrecorded: int = 0
-    grows: bool = True
     last_seconds: float = 0.0
     seconds: float = 0.0  # of all children so far, without waits for a processor
     prober: Prober | None = None
@@ -138,16 +104,14 @@ class ProbeRunner:
     keys: Keys = field(default_factory=Keys)
     _passed: list[frozenset[str]] = field(default_factory=list)
     _shown: list[tuple[frozenset[str], Case]] = field(default_factory=list)
-    _growth: TimeGrowth = field(default_factory=TimeGrowth)
     _beside: str = ""
 
     def __post_init__(self) -> None:
         case = self.prepared.case
         self.sought = case.failure.fingerprint
-        first = max(_MIN_FIRST_SECONDS, _FIRST_FACTOR * case.script.seconds)
-        self.limits = Limits(self.timeout or min(first, MAX_TIMEOUT_SECONDS), self.memory)
+        self.limits = Limits(self.settings.timeout or first_seconds(case), self.settings.memory)
         self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
-        mode = [self.match, self.match_log, self.prepared.imports_in_child]
+        mode = [self.settings.match, self.settings.match_log, self.prepared.imports_in_child]
         tensors = digest_of_file(case.tensors) if case.tensors is not None else ""
         self.journal = Journal(RunFolder(self.folder).journal, digest(json.dumps([pack(case), tensors, *mode])))
 
@@ -167,27 +131,19 @@ class ProbeRunner:
     def known(self, case: Case) -> bool | None:
         """Return what an earlier run knows of a candidate: whether the failure showed, or None."""
         known = self.journal.known
-        return known.answer(self.key_of(case), self.repeats) if known.shown else None
+        return known.answer(self.key_of(case), self.repeats) if known.verdicts else None
 
     @contextlib.contextmanager
-    def beside(self, phase: str, case: Case) -> Iterator[Callable[[], None]]:
-        """Probe candidates of another Case for a while, as a phase of its own in the journal.
-        Calling the yielded function makes the runner stay with that Case."""
+    def beside(self, phase: str, case: Case) -> Iterator[None]:
+        """Probe candidates of another Case within the block, as a phase of its own in the journal."""
         before, outer = self.prepared.case, self._beside
-        stays = False
-
-        def keep() -> None:
-            nonlocal stays
-            stays = True
-
         self._beside = phase
         self.adopt(case)
         try:
-            yield keep
+            yield
         finally:
             self._beside = outer
-            if not stays:
-                self.adopt(before)
+            self.adopt(before)
 
     @contextlib.contextmanager
     def going_on(self, step: str) -> Iterator[None]:
@@ -225,13 +181,18 @@ class ProbeRunner:
         self.limits = replace(self.limits, seconds=seconds)
 
     @property
+    def counts(self) -> Counter[Verdict]:
+        """The number of probes so far, by verdict."""
+        return sum(self.verdicts.values(), Counter[Verdict]())
+
+    @property
     def total(self) -> int:
         """The number of probes so far."""
-        return sum(self.counts.values())
+        return self.counts.total()
 
     def run(self, jobs: Sequence[Job]) -> list[dict[str, Any] | None]:
         """Run jobs that are no probes, like recording values; return None for a job that died."""
-        limits = Limits(max(self.timeout or 0.0, _MIN_JOB_SECONDS), self.memory)
+        limits = Limits(max(self.settings.timeout or 0.0, _MIN_JOB_SECONDS), self.settings.memory)
         size = max(cores(), _MIN_PARALLEL_JOBS)
         batches = [jobs[i : i + size] for i in range(0, len(jobs), size)]
         ended = [
@@ -264,41 +225,27 @@ class ProbeRunner:
             self._note(case, each, entry)
         return judged
 
-    @property
-    def _last_stage(self) -> Stage:
-        """The last stage that a probe runs: the sought one. Where eager raises, a result is compared: none is right."""
-        raises = self.prepared.case.failure.missing_exception is not None
-        return Stage.COMPARE if raises else self.sought.stage
-
     def _judged(self, cases: Sequence[Case]) -> list[Judged]:
         prober = self.prober = self.prober or LocalProber(self.prepared, self.scratch)
-        built = [self.build(case) for case in cases]
-        ended = prober.probe(built, self._last_stage, self._limits_now)
+        built, until = [self.build(case) for case in cases], last_stage(self.prepared.case.failure)
+        ended = prober.probe(built, until, self._limits_now)
         self.workers = prober.slots or self.workers
         judged = []
         for case, candidate, first_end in zip(cases, built, ended, strict=True):
             tries, end = 1, first_end
             while self._may_answer_alone(end, self._judge(case, end), tries, len(cases)):
-                tries, (end,) = tries + 1, prober.probe([candidate], self._last_stage, self._limits_now)
+                tries, (end,) = tries + 1, prober.probe([candidate], until, self._limits_now)
             judged.append(self._judge(case, end))
-        if self.timeout is not None or not self.grows:
-            return judged
-
-        def repeat(place: int, seconds: float) -> Judged:
-            self.allow(seconds)
-            (end,) = prober.probe([built[place]], self._last_stage, self._limits_now)
-            return self._judge(cases[place], end)
-
-        self.allow(self._growth.give_more(judged, self.limits.seconds, repeat))
         return judged
 
     @property
     def _limits_now(self) -> Limits:
         """The limits of a probe that begins now: it ends soon after the run's deadline."""
-        return replace(self.limits, seconds=min(self.limits.seconds, max(self.seconds_left(), _LAST_SECONDS)))
+        return replace(self.limits, seconds=min(self.limits.seconds, max(self.settings.seconds_left, LAST_SECONDS)))
 
     def _judge(self, case: Case, end: ChildEnd) -> Judged:
-        return judge(end, self.sought, case.graph.free_names, self.match, self.match_log, self.prepared.case.failure)
+        match, match_log = self.settings.match, self.settings.match_log
+        return judge(end, self.sought, case.graph.free_names, match, match_log, self.prepared.case.failure)
 
     def _may_answer_alone(self, end: ChildEnd, judged: Judged, tries: int, at_once: int) -> bool:
         """Return whether to probe a candidate again alone that gave no answer in so many tries.
@@ -339,7 +286,6 @@ class ProbeRunner:
             self.best = case if case.graph.ops else best
 
     def _note(self, case: Case, judged: Judged, entry: Entry) -> None:
-        self.counts[judged.verdict] += 1
         self.verdicts.setdefault(self.part or self.phase, Counter())[judged.verdict] += 1
         self.last_seconds = judged.seconds
         self.seconds += judged.seconds
@@ -364,8 +310,23 @@ class ProbeRunner:
             and case.graph.ops
         ):
             keep_aside(self.others, replace(self.build(case), failure=judged.failure), judged.failure)
-        if self.on_probe is not None:
-            self.on_probe(self.phase, case, judged)
+        self._show(case, judged)
+
+    def _show(self, case: Case, judged: Judged) -> None:
+        size = None if self.best is None else len(self.best.graph.ops)
+        to_prove = (size or 0) if self.phase == _PROOF else 0
+        step = f"{self.phase} {self.part}".strip()
+        self.show(
+            Progress(
+                Phase.REDUCING,
+                step=step,
+                size=size,
+                probes=self.total,
+                probe=f"{step}, {counted(len(case.graph.ops), 'op')}: {judged.verdict.value} in {judged.seconds:.2f} s",
+                to_prove=to_prove,
+                seconds_to_prove=to_prove * self.last_seconds,
+            )
+        )
 
 
 def _names(case: Case) -> frozenset[str]:
@@ -373,34 +334,8 @@ def _names(case: Case) -> frozenset[str]:
     return frozenset((*(node.name for node in case.graph.ops), *(f"call {n}" for n in range(len(case.others)))))
 
 
-class ProbeProgress:
-    """Callback for ProbeRunner.on_probe; `show` gets the progress so far."""
-
-    def __init__(self, runner: ProbeRunner, show: Callable[[Progress], None]) -> None:
-        self._runner, self._show = runner, show
-        self._smallest: int | None = None
-
-    def __call__(self, phase: str, case: Case, judged: Judged) -> None:
-        ops = len(case.graph.ops)
-        if judged.verdict is Verdict.SAME and (self._smallest is None or ops < self._smallest):
-            self._smallest = ops
-        to_prove = (self._smallest or 0) if phase == _PROOF else 0
-        step = f"{phase} {self._runner.part}".strip()
-        self._show(
-            Progress(
-                Phase.REDUCING,
-                step=step,
-                size=self._smallest,
-                probes=self._runner.total,
-                probe=f"{step}, {counted(ops, 'op')}: {judged.verdict.value} in {judged.seconds:.2f} s",
-                to_prove=to_prove,
-                seconds_to_prove=to_prove * self._runner.last_seconds,
-            )
-        )
-
-
 _MORE_ASKS = 2  # of a candidate without an answer
-_LONGER_TIMEOUT_FACTOR = 10  # for such a candidate that timed out; it is asked once
+_LONGER_TIMEOUT_FACTOR = 30  # for such a candidate that timed out; it is asked once
 _MAX_LONGER_TIMEOUT_SECONDS = 60.0
 _UNTOLD = (Verdict.UNRESOLVED, Verdict.INVALID)
 _EMPTY = ("", "the graph without ops")  # a place of `ProbeRunner.untold`
@@ -414,13 +349,11 @@ def asked_again(runner: ProbeRunner, candidate: Case, *, is_slow: bool) -> Judge
     timeout = runner.limits.seconds
     longer = min(_LONGER_TIMEOUT_FACTOR * timeout, max(timeout, _MAX_LONGER_TIMEOUT_SECONDS)) if is_slow else timeout
     runner.allow(longer)
-    runner.grows = False  # this is more time already
     judged = Judged(Verdict.UNRESOLVED, 0.0)
     for _ in range(int(longer > timeout) if is_slow else _MORE_ASKS):
         (judged,) = runner.probe([candidate])
         if judged.verdict not in _UNTOLD:
             break
-    runner.grows = True
     if judged.verdict is not Verdict.SAME:
         runner.allow(timeout)
     return judged

@@ -7,7 +7,7 @@ import shutil
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from minifier.reduction.op_search import reduce_bodies, reduce_ops, without_wrap
 from minifier.reduction.probe.children import RunJobs, run_children
 from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads, prepare_case
 from minifier.reduction.probe.verdicts import Prober
-from minifier.reduction.probe_runner import Atom, ProbeProgress, ProbeRunner, hidden_by_others, with_empty_graph
+from minifier.reduction.probe_runner import Atom, ProbeRunner, hidden_by_others, with_empty_graph
 from minifier.reduction.reduce_earlier import EarlierCallsReducer
 from minifier.reduction.simplify_and_prove import simplified
 from minifier.reduction.summary import (
@@ -49,7 +49,7 @@ _OF_THE_CALL = {Aspect.NO_EXCEPTION.value, Aspect.OVERWRITTEN.value}
 
 _MIN_SECONDS_WITHOUT_THREADS = 15.0  # for the first probes of a backend that started threads at import
 
-Show = Callable[[Progress], None]
+Show = Callable[[Progress], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ReductionTask:
 
 def reduce_case(
     task: ReductionTask,
-    show: Show | None = None,
+    show: Show = lambda _progress: None,
     *,
     elsewhere: Callable[[PreparedCase, Path], Prober] | None = None,
     run_jobs: RunJobs = run_children,
@@ -169,21 +169,11 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         unanswered_ops=untold[Verdict.UNRESOLVED],
         invalid_ops=untold[Verdict.INVALID],
         unrecorded=runner.unrecorded,
-        notes=(
-            *_without_answer(runner),
-            *(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(runner.faults)),
-        ),
+        notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(runner.faults)),
         hidden=hidden_by_others(runner.verdicts),
         errors=tuple(runner.left_out.values()),
     )
     return summary, finished
-
-
-def _without_answer(runner: ProbeRunner) -> Iterator[str]:
-    """Say how many attempts do not count in the failure rate."""
-    number, attempts = runner.without_answer
-    if number:
-        yield f"{number} of the {attempts} attempts that tell the rate hung or were killed: they do not count"
 
 
 def _with_parameters(runner: ProbeRunner, case: Case, reduced: Case) -> tuple[Case, Case]:
@@ -195,12 +185,15 @@ def _with_parameters(runner: ProbeRunner, case: Case, reduced: Case) -> tuple[Ca
     if not reduced.graph.attributes:
         return case, reduced
     whole, changed = (replace(attributes_as_inputs(each), through_dynamo=True) for each in (case, reduced))
-    with runner.beside("parameters", changed) as keep:
-        (judged,) = runner.probe([changed])
-        if judged.verdict is not Verdict.SAME:
+    after = runner.prepared.case
+    runner.phase = "parameters"
+    runner.adopt(changed)
+    try:
+        if runner.probe([changed])[0].verdict is not Verdict.SAME:
             return case, reduced
-        runner.adopt(whole)
-        keep()
+        after = whole
+    finally:
+        runner.adopt(after)
     return whole, changed
 
 
@@ -223,7 +216,7 @@ def _start(runner: ProbeRunner) -> Case:
     case = runner.prepared.case
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         raise StartsThreads(case.backend.name)
-    if runner.timeout is None:
+    if runner.settings.timeout is None:
         runner.allow(max(_MIN_SECONDS_WITHOUT_THREADS, 2 * case.script.seconds))
     try:
         return check(runner)
@@ -267,31 +260,17 @@ def _with_simple_calls(runner: ProbeRunner, case: Case, budget: search.Budget, s
 def _make_runner(
     prepared: PreparedCase,
     task: ReductionTask,
-    show: Show | None,
+    show: Show,
     elsewhere: Callable[[PreparedCase, Path], Prober] | None,
     run_jobs: RunJobs,
 ) -> ProbeRunner:
     settings = task.settings
     runner = ProbeRunner(
-        prepared,
-        task.folder,
-        settings.match,
-        settings.match_log,
-        settings.timeout,
-        settings.memory,
-        settings.workers or 1,
-        doubtful=task.doubtful,
-        may_spread=settings.workers is None,
-        flaky_seconds=settings.flaky_seconds_for(prepared.case.script.seconds),
-        seconds_left=lambda: settings.seconds_left,
-        run_jobs=run_jobs,
+        prepared, task.folder, settings, settings.workers or 1, show, doubtful=task.doubtful, run_jobs=run_jobs
     )
     if elsewhere is not None:
         runner.prober = elsewhere(prepared, runner.scratch)
-        runner.workers, runner.may_spread = runner.prober.slots or 1, False
-    (runner.scratch / "eager").mkdir()
-    if show is not None:
-        runner.on_probe = ProbeProgress(runner, show)
+        runner.workers = runner.prober.slots or 1
     return runner
 
 

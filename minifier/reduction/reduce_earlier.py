@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from minifier import search
 from minifier.data.case import Call, Case, Drawn, TensorInput
 from minifier.data.case.calls import call_of, with_others
-from minifier.data.case.store import edited
+from minifier.data.case.store import unpickled
 from minifier.data.case.values import contiguous_stride
 from minifier.data.failure import Verdict
 from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.passes.edits import with_tensors
 from minifier.reduction.passes.sizes import to_number
 from minifier.reduction.passes.table import OF_VALUES
-from minifier.reduction.probe.without_backend import runs
+from minifier.reduction.probe.evaluate import runs
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.simplify import Simplifier
 
@@ -80,7 +80,7 @@ class EarlierCallsReducer:
         jobs = [functools.partial(runs, self.runner.prepared, each) for each in candidates]
         answers = self.runner.run(jobs)
         runnable = [
-            call_of(edited(candidate, answer["case"]), replace(call, times=1))
+            call_of(unpickled(answer["case"], candidate), replace(call, times=1))
             for candidate, answer in zip(candidates, answers, strict=True)
             if answer is not None and answer["case"] is not None
         ]

@@ -9,19 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minifier.data.case import Case, Drawn, Recorded, Stored, TensorInput
-from minifier.data.case.store import edited
+from minifier.data.case.store import unpickled
 from minifier.data.case.symbolic_sizes import goes_through_dynamo
 from minifier.data.case.values import is_float
-from minifier.data.failure import Failure, Kind, Stage, Verdict
+from minifier.data.failure import Kind, Stage, Verdict
 from minifier.reduction.flakiness import certain_again, last_shown, misjudged
-from minifier.reduction.journal import Known
 from minifier.reduction.passes.edits import Edit, Pass, Row
 from minifier.reduction.passes.inputs import Facts, data_rows
 from minifier.reduction.passes.sizes import all_sizes, without_ones
 from minifier.reduction.passes.table import DATA, SIMPLIFICATIONS
-from minifier.reduction.probe.evaluate import look_at_inputs, run_eagerly
+from minifier.reduction.probe.evaluate import look_at_inputs, run_eagerly, run_without_backend, runs
 from minifier.reduction.probe.verdicts import Judged
-from minifier.reduction.probe.without_backend import run_without_backend, runs
 from minifier.reduction.probe_runner import ProbeRunner, Spent, asked_again
 from minifier.search import Budget
 
@@ -43,7 +41,7 @@ class Simplifier:
     way. `ended` has for each pass `fixpoint` (none of its rows applies any more), `unanswered` (but for rows that gave
     no answer), `unfinished` or `skipped` (not wanted, or ended by an error of its own). `rejected` has (pass, row)
     pairs after which the failure vanished; `passing_variants` has (pass, Case) pairs of these that pass. `open` has the
-    pass of each candidate that gave no answer, also when asked again.
+    pass and the Case of each candidate that gave no answer, by digest.
 
     Without a user's budget, its probes may take the time of the search's, as far as the `seconds` of the whole
     reduction go, and at least half a minute. If compiling is slow, nobody wants to wait for the last literal. Several
@@ -57,27 +55,28 @@ class Simplifier:
     wants: Callable[[str], bool] = lambda _: True
     seconds: float = math.inf
     accepted: list[Case] = field(default_factory=list)
-    spent: Callable[[], float] | None = None  # seconds of all children so far; by default the runner's
     ended: dict[str, str] = field(default_factory=dict)
     rejected: list[tuple[str, str]] = field(default_factory=list)
     stopped: str = ""
     passing_variants: list[tuple[str, Case]] = field(default_factory=list)
-    open: dict[str, str] = field(default_factory=dict)
-    _open_cases: dict[str, Case] = field(default_factory=dict)
+    open: dict[str, tuple[str, Case]] = field(default_factory=dict)
     _asked_again: set[str] = field(default_factory=set)
     _judged: dict[str, Case] = field(default_factory=dict)  # candidates of the row, by digest
+    _answers: dict[str, Judged] = field(default_factory=dict)  # of all candidates so far, by digest
     _runs_eagerly: bool | None = None
     _max_spent: float = math.inf
 
     def __post_init__(self) -> None:
         self.accepted = self.accepted or [self.case]
         self.ended = {each.name: "unfinished" if self.wants(each.name) else "skipped" for each in self._all_passes}
-        self._answers = Answers(self.runner.journal.known, self.case.failure)
-        self._spent = self.spent or (lambda: self.runner.seconds)
+        known = self.runner.journal.known
+        self._answers = {key: Judged(verdict, 0.0) for key, verdict in known.verdicts.items()}
+        self._never_tried = {entry.key for entry in known.skipped}
+        self._unconfirmed = set(self._answers) - self._never_tried
 
     def run(self) -> Case:
         """Run the passes and return the simplest Case."""
-        spent = self._spent()
+        spent = self.runner.seconds
         self._max_spent = spent + max(_MIN_SECONDS, min(_MAX_SEARCH_RATIO * spent, self.seconds - spent))
         searched, before = self.case, tuple(self.accepted)
         try:
@@ -85,10 +84,10 @@ class Simplifier:
             self._run_passes()
             if not self._is_confirmed():  # the earlier answers were wrong: start again without them
                 self.case, self.accepted = searched, [*before]
-                self._answers.forget(self._answers.unconfirmed)
+                self._forget(self._unconfirmed)
                 self._run_passes()
             self.ended = dict.fromkeys(self.ended, "skipped") | {each.name: "fixpoint" for each in self.passes}
-            self.ended |= dict.fromkeys(self.open.values(), "unanswered")
+            self.ended |= dict.fromkeys((name for name, _ in self.open.values()), "unanswered")
         except Spent as spent:
             self.stopped = str(spent)
         return self.case
@@ -97,7 +96,7 @@ class Simplifier:
         with self.runner.going_on("all at once"):
             self._try_at_once()
         while True:
-            before, self.open, self._open_cases = self.case, {}, {}
+            before, self.open = self.case, {}
             self.rejected, self.passing_variants = [], []
             for each in self.passes:
                 with self.runner.going_on(each.name):
@@ -108,23 +107,23 @@ class Simplifier:
     def _answer_now(self) -> bool:
         """Ask again, once, for the candidates of the last round without an answer; return whether any answers."""
         answers = False
-        for key, candidate in self._open_cases.items():
+        for key, (name, candidate) in self.open.items():
             if key not in self._asked_again:
                 self._asked_again.add(key)
                 self._check_budget()
-                self.runner.part, unanswered = self.open[key], self._answers.unanswered[key]
-                judged = asked_again(self.runner, candidate, is_slow=unanswered.ran_out_of_time)
-                self._answers.note(key, judged)
+                self.runner.part = name
+                judged = asked_again(self.runner, candidate, is_slow=self._answers[key].ran_out_of_time)
+                self._answers[key] = judged
                 answers |= judged.verdict is not Verdict.UNRESOLVED
         return answers
 
     def _is_confirmed(self) -> bool:
         """Probe the Case itself if only an interrupted run saw the failure; return whether the failure shows."""
         key = self.runner.key_of(self.case)
-        if key not in self._answers.unconfirmed:
+        if key not in self._unconfirmed:
             return True
         self.runner.part = ""
-        self._answers.forget([key])
+        self._forget([key])
         return self.holds(self.case)
 
     def has_become_flaky(self) -> bool:
@@ -143,7 +142,8 @@ class Simplifier:
         certain = certain_again(runner, self.case, self.accepted[:-1])
         self.case = certain or self.accepted[0]
         self.accepted = [self.case]
-        self._answers.forget_shown() if certain is not None else self._answers.forget_all()
+        shown = [key for key, judged in self._answers.items() if judged.verdict is Verdict.SAME]
+        self._forget(shown if certain is not None else set(self._answers) - self._never_tried)
         return True
 
     def has_left_dynamo(self) -> bool:
@@ -173,7 +173,10 @@ class Simplifier:
 
     def known(self, case: Case) -> bool | None:
         """Return whether the failure showed; None for a candidate that was not probed, or did not answer."""
-        return self._answers.known(self.runner.key_of(case))
+        judged = self._answers.get(self.runner.key_of(case))
+        if judged is None or judged.verdict in (Verdict.UNRESOLVED, Verdict.INVALID):
+            return None
+        return judged.verdict is Verdict.SAME
 
     @property
     def finished(self) -> bool:
@@ -242,15 +245,14 @@ class Simplifier:
 
     def _note_rejected(self, name: str, row: str) -> None:
         """Note that the failure vanished after each edit of this row, unless a candidate gave no answer."""
-        answers, judged = self._answers, self._judged
-        unanswered = {key: case for key, case in judged.items() if key in answers.unanswered}
-        self._open_cases |= unanswered
-        self.open |= dict.fromkeys(unanswered, name)
-        if unanswered or not judged or next(reversed(judged)) in answers.never_tried:
+        verdicts = {key: self._answers[key].verdict for key in self._judged}
+        unanswered = {key: (name, case) for key, case in self._judged.items() if verdicts[key] is Verdict.UNRESOLVED}
+        self.open |= unanswered
+        if unanswered or not verdicts or next(reversed(verdicts)) in self._never_tried:
             return
         self.rejected.append((name, row))
-        # The last edit of a row changes least.
-        self.passing_variants += [(name, case) for key, case in judged.items() if key in answers.passed][-1:]
+        passed = [(name, case) for key, case in self._judged.items() if verdicts[key] is Verdict.PASS]
+        self.passing_variants += passed[-1:]  # the last edit of a row changes least
 
     def _take_row(self, row: Row, later: Sequence[Row]) -> bool:
         """Make the row's first edit that leaves a program with the failure."""
@@ -288,7 +290,7 @@ class Simplifier:
 
     def begin_needs(self) -> None:
         """Set the time limit of the measurement of needs, which the whole reduction's limit bounds."""
-        spent = self._spent()
+        spent = self.runner.seconds
         self._max_spent = spent + min(max(_MIN_NEEDS_SECONDS, _MAX_NEEDS_RATIO * spent), self.seconds - spent)
         self.runner.phase, self.runner.part = "simplify", "needs"
 
@@ -304,7 +306,8 @@ class Simplifier:
 
     def passed(self, case: Case) -> bool:
         """Return whether a probed candidate passed: no other failure showed either."""
-        return self.runner.key_of(case) in self._answers.passed
+        judged = self._answers.get(self.runner.key_of(case))
+        return judged is not None and judged.verdict is Verdict.PASS
 
     def shows(self, edits: Alternatives) -> bool:
         """Return whether the failure stays after any of these edits."""
@@ -331,7 +334,7 @@ class Simplifier:
         results = iter(self.runner.run(jobs))
         answers = [None if each == self.case else next(results) for each in changed]
         found = [None if answer is None else answer["case"] for answer in answers]
-        return [None if edit is None else edited(self.case, edit) for edit in found]
+        return [None if text is None else unpickled(text, self.case) for text in found]
 
     def _changed(self, steps: Sequence[Alternatives]) -> Case:
         case = self.case
@@ -343,7 +346,7 @@ class Simplifier:
         deadline = self.budget.deadline
         if deadline is not None and self.budget.now() >= deadline:
             raise Spent("the time budget was used up")
-        if deadline is None and self._spent() >= self._max_spent:
+        if deadline is None and self.runner.seconds >= self._max_spent:
             raise Spent
 
     def _is_runnable(self, case: Case) -> bool:
@@ -364,10 +367,15 @@ class Simplifier:
             idle = self.runner.workers - 1 if remaining is None else min(self.runner.workers, remaining) - 1
             ahead = self._unanswered(following, idle) if following else self._next_candidates(later, idle)
             cases = {key: case, **ahead}
-            for each, judged in zip(cases, self.runner.probe(list(cases.values())), strict=True):
-                self._answers.note(each, judged)
+            self._answers.update(zip(cases, self.runner.probe(list(cases.values())), strict=True))
         self._judged[key] = case
-        return self._answers[key] is not None
+        return self._answers[key].verdict is Verdict.SAME
+
+    def _forget(self, keys: Iterable[str]) -> None:
+        """Forget answers, which are then asked for."""
+        for key in list(keys):
+            self._answers.pop(key, None)
+            self._unconfirmed.discard(key)
 
     def _next_candidates(self, later: Iterable[Sequence[Alternatives]], count: int) -> dict[str, Case]:
         """Return up to `count` candidates without an answer, by digest."""
@@ -384,62 +392,6 @@ class Simplifier:
 
 def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Alternatives]]:
     return ([[edit]] for row in rows for edit in row.edits)
-
-
-class Answers:
-    """Maps a candidate's digest to the sought failure, or to None if it did not show.
-
-    `passed` are candidates without any failure. `invalid` ones fail in eager mode too. The last probe of an
-    `unanswered` one gave no answer. The machine did not survive those in `never_tried`. `unconfirmed` answers are of
-    an interrupted run alone.
-    """
-
-    def __init__(self, known: Known, failure: Failure) -> None:
-        self._failures: dict[str, Failure | None] = {
-            key: failure if shown else None for key, shown in known.shown.items()
-        }
-        self.unconfirmed = set(self._failures)
-        self.passed, self.invalid = set(known.passed), set[str]()
-        self.never_tried = {entry.key for entry in known.skipped}
-        self.unanswered: dict[str, Judged] = {}
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._failures
-
-    def __getitem__(self, key: str) -> Failure | None:
-        return self._failures[key]
-
-    def known(self, key: str) -> bool | None:
-        """Return whether the failure showed; None for a candidate that did not answer, is broken, or was not probed."""
-        is_open = key in self.unanswered or key in self.invalid or key not in self
-        return None if is_open else self[key] is not None
-
-    def note(self, key: str, judged: Judged) -> None:
-        """Note the answer of a probe."""
-        self._failures[key] = judged.failure if judged.verdict is Verdict.SAME else None
-        self.unanswered.pop(key, None)
-        if judged.verdict is Verdict.PASS:
-            self.passed.add(key)
-        if judged.verdict is Verdict.INVALID:
-            self.invalid.add(key)
-        if judged.verdict is Verdict.UNRESOLVED:
-            self.unanswered[key] = judged
-
-    def forget_shown(self) -> None:
-        """Forget the answers of candidates that showed the failure."""
-        self.forget([key for key, failure in self._failures.items() if failure is not None])
-
-    def forget_all(self) -> None:
-        """Forget all answers, except that some candidates must not be tried."""
-        self.forget(set(self._failures) - self.never_tried)
-
-    def forget(self, keys: Iterable[str]) -> None:
-        """Forget answers, which are then asked for."""
-        for key in list(keys):
-            self._failures.pop(key, None)
-            self.passed.discard(key)
-            self.invalid.discard(key)
-            self.unconfirmed.discard(key)
 
 
 def with_cut_values(runner: ProbeRunner, whole: Case, case: Case) -> Case:

@@ -18,7 +18,7 @@ def test_what_the_machine_did_not_survive_is_not_tried_again(tmp_path):
     journal.begin([fatal])
     journal.close(finished=False)
     known = read_known(tmp_path / JOURNAL)
-    assert known.shown == {"cd34": True} and known.skipped == (), "the machine is still the same"
+    assert known.verdicts == {"cd34": Verdict.SAME} and known.skipped == (), "the machine is still the same"
     begun = tmp_path / BEGUN
     begun.write_text(begun.read_text().replace('"boot": "', '"boot": "another'))
     known = read_known(tmp_path / JOURNAL)
@@ -33,7 +33,7 @@ def test_what_killed_the_process_again_and_again_is_not_tried_for_ever(tmp_path)
         journal.begin([fatal])
         journal.close(finished=False)
     known = read_known(tmp_path / JOURNAL)
-    assert known.skipped == (fatal,) and known.shown == {"ab12": False}
+    assert known.skipped == (fatal,) and known.answer("ab12", 9) is False
 
 
 def test_two_at_once_in_one_folder(tmp_path):
@@ -53,8 +53,8 @@ def test_a_damaged_journal_says_less(tmp_path, damage):
     for name in (JOURNAL, BEGUN):
         with (tmp_path / name).open("a") as file:
             file.write(damage)
-    assert read_known(tmp_path / JOURNAL).shown == {"1": False}
+    assert read_known(tmp_path / JOURNAL).verdicts == {"1": Verdict.PASS}
     more = Journal(tmp_path / JOURNAL)
     more.end(Entry("prove", "2"), Verdict.SAME, 0.1)
     more.close(finished=False)
-    assert read_known(tmp_path / JOURNAL).shown == {"1": False, "2": True}
+    assert read_known(tmp_path / JOURNAL).verdicts == {"1": Verdict.PASS, "2": Verdict.SAME}

@@ -13,7 +13,7 @@ from clock import wait_until
 from vocabulary import CASES, Held, Project
 
 from minifier.data.case import Script
-from minifier.data.case.store import edit_from, load, save
+from minifier.data.case.store import load, pickled, save
 from minifier.data.settings import Settings
 from minifier.errors import UsageError
 from minifier.flow.prepare import prepared
@@ -147,7 +147,7 @@ def test_without_the_cluster_it_goes_on_here(wrong: Project):
 def test_a_slot_answers_only_while_its_process_holds_the_case(processes: None, tmp_path: Path):
     save(replace(small_case(), script=Script("failing", (str(CASES),))), tmp_path)
     base = load(tmp_path)
-    question = {"probe": edit_from(base, base), "until": "run", "seconds": 60.0, "memory": None}
+    question = {"probe": pickled(base), "until": "run", "seconds": 60.0, "memory": None}
     slot = Actor({})
     try:
         assert slot.probe(question) is None, "Ray has restarted it"

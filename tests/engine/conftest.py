@@ -70,7 +70,7 @@ def make_lab(folder: Path) -> Iterator[Callable[..., tuple[ProbeRunner, FakeProb
         out = folder / f"lab-{len(list(folder.iterdir()))}"
         out.mkdir()
         prepared = PreparedCase(case, StoredTensors(case.tensors))
-        lab = ProbeRunner(prepared, out, workers=workers, prober=prober, run_jobs=run_here, **settings)
+        lab = ProbeRunner(prepared, out, Settings(**settings), workers=workers, prober=prober, run_jobs=run_here)
         labs.append(lab)
         return lab, prober
 

@@ -21,9 +21,8 @@ from minifier.data.case.ops import with_ops
 from minifier.data.case.values import Sequence_
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage
 from minifier.reduction.probe.children import ChildEnd
-from minifier.reduction.probe.evaluate import evaluate, run_eagerly
+from minifier.reduction.probe.evaluate import evaluate, run_eagerly, runs
 from minifier.reduction.probe.prepared_case import PreparedCase
-from minifier.reduction.probe.without_backend import runs
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.tensors import StoredTensors
 

@@ -113,8 +113,8 @@ ALONE_BECAUSE = {
 @pytest.mark.parametrize("why", ALONE_BECAUSE)
 def test_probes_are_made_one_by_one_where(make_lab, why):
     case, settings, seconds = ALONE_BECAUSE[why]
-    lab, _ = make_lab(case, TANH, **settings)
-    lab.may_spread = True
+    lab, prober = make_lab(case, TANH, **settings)
+    prober.slots = None
     set_workers(lab, seconds)
     assert lab.workers == 1
 
@@ -131,7 +131,7 @@ def test_a_candidate_that_fails_as_often_is_missed_once_in_a_hundred_times(make_
 
 @pytest.mark.parametrize("seconds", [0.1, 1.0, 10.0])
 def test_repetitions_are_at_most_what_the_budget_pays(make_lab, seconds):
-    lab, _ = make_lab(CASE, TANH, flaky_seconds=100.0)
+    lab, _ = make_lab(CASE, TANH, budget=200.0)
     lab.last_seconds = seconds
     set_rate(lab, 1, 24)
     assert lab.repeats >= 1 and (lab.repeats - 1) * seconds <= 10.0

@@ -145,7 +145,7 @@ OTHER_TERMS = {
 def known_answers(folder, case, imports_in_child=False):
     """The answers about ops that a run on this Case finds; the run leaves an answer about the first op."""
     runner = ProbeRunner(PreparedCase(case, StoredTensors(None), imports_in_child), folder)
-    known = runner.journal.known.shown
+    known = runner.journal.known.verdicts
     runner.journal.end(Entry("delete", "ab12"), Verdict.PASS, 0.1)
     runner.journal.close(finished=False)
     return known
@@ -154,7 +154,7 @@ def known_answers(folder, case, imports_in_child=False):
 @pytest.mark.parametrize("terms", OTHER_TERMS)
 def test_an_answer_counts_for_the_same_case_in_the_same_mode(folder, terms):
     known_answers(folder, CASE)
-    assert known_answers(folder, CASE) == {"ab12": False}
+    assert known_answers(folder, CASE) == {"ab12": Verdict.PASS}
     assert known_answers(folder, *OTHER_TERMS[terms]) == {}
 
 
@@ -163,7 +163,7 @@ def test_an_answer_counts_for_the_same_values_of_stored_inputs(folder):
     for values in (b"ahead of the call", b"ahead of the call", b"after the call"):
         case.tensors.write_bytes(values)
         known.append(known_answers(folder, case))
-    assert known == [{}, {"ab12": False}, {}]
+    assert known == [{}, {"ab12": Verdict.PASS}, {}]
 
 
 def test_answers_that_no_longer_hold_are_asked_again(reduce, folder, whole):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from case_samples import small_case
 
-from minifier.reduction.changes import changes_of
+from minifier.reduction.explain import changes_of
 
 
 def with_backend(definitions="", **fields):

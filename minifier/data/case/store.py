@@ -1,16 +1,18 @@
-"""A Case as a folder: case.json, graph.json (a line for each node) and stored tensors; or as an edit of another."""
+"""A Case as a folder: case.json, graph.json (a line for each node) and stored tensors; or as text for a process."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import json
 import math
 import os
+import pickle
 import re
 import shutil
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,8 @@ from safetensors import SafetensorError, safe_open
 
 from minifier.data.case.case import Case
 from minifier.data.case.files import MARK, checked_file, is_made_here, marked, read_text
-from minifier.data.case.graph import Graph, Module, Node, tensor_keys
-from minifier.data.case.inputs import Adapted, Input, Recorded, Stored, TensorInput, check_inputs
+from minifier.data.case.graph import Graph, tensor_keys
+from minifier.data.case.inputs import Adapted, Recorded, Stored, TensorInput, check_inputs
 from minifier.data.case.serial import Json, pack, parsed, unpack, unpack_fields
 from minifier.data.case.values import TensorMeta, is_permuted
 from minifier.data.fields import Defect, Dtype, Natural, item_bytes, shown, within
@@ -270,57 +272,21 @@ def _check_format(key: str, text: str) -> None:
         raise within(f"__metadata__[{shown(key)}]", error) from None
 
 
-_STRUCTURAL_FIELDS = ("graph", "inputs", "tensors")
+def pickled(case: Case) -> str:
+    """Return the Case as text, for another process of this run on the same Case."""
+    return base64.b64encode(pickle.dumps(case)).decode()
 
 
-def edit_from(base: Case, case: Case) -> Json:
-    """Return the JSON from which `edited` restores the candidate. Both Cases must share a tensor file."""
-    changed = {
-        f.name: pack(getattr(case, f.name))
-        for f in dataclasses.fields(Case)
-        if f.name not in _STRUCTURAL_FIELDS and getattr(case, f.name) != getattr(base, f.name)
-    }
-    edit = {"nodes": _stretches(base.graph.nodes, case.graph.nodes), "inputs": _stretches(base.inputs, case.inputs)}
-    for name in ("attributes", "modules"):
-        if getattr(case.graph, name) != getattr(base.graph, name):
-            edit[name] = pack(getattr(case.graph, name))
-    return {**edit, "changed": changed}
+def unpickled(text: str, base: Case) -> Case:
+    """Return a candidate that `pickled` encoded. It shares with the base the tensor file, and all that is equal.
+
+    A probe knows nodes and inputs by their identity: tensors of theirs are made once, and parts of a candidate's key.
+    """
+    case: Case = pickle.loads(base64.b64decode(text))
+    graph = dataclasses.replace(case.graph, nodes=_shared(case.graph.nodes, base.graph.nodes))
+    return dataclasses.replace(case, graph=graph, inputs=_shared(case.inputs, base.inputs), tensors=base.tensors)
 
 
-def edited(base: Case, edit: Json) -> Case:
-    """Return the candidate. Raises ValueError, LookupError or TypeError if the edit does not fit the base."""
-    graph = Graph(
-        tuple(_restored(base.graph.nodes, edit["nodes"], lambda item: unpack(Node, item))),
-        unpack(dict[str, str], edit["attributes"]) if "attributes" in edit else base.graph.attributes,
-        unpack(dict[str, Module], edit["modules"]) if "modules" in edit else base.graph.modules,
-    )
-    inputs = tuple(_restored(base.inputs, edit["inputs"], lambda item: unpack(Input, item)))
-    hints = typing.get_type_hints(Case)
-    changed = {name: unpack(hints[name], value) for name, value in edit["changed"].items()}
-    return dataclasses.replace(base, graph=graph, inputs=inputs, **changed)
-
-
-def _stretches(base: Sequence[Any], items: Sequence[Any]) -> Json:
-    """Return [first, last] for each stretch of unchanged items, and each changed item itself."""
-    positions = {item.name: i for i, item in enumerate(base)}
-    stretches: list[Any] = []
-    for item in items:
-        position = positions.get(item.name)
-        if position is None or base[position] != item:
-            stretches.append(pack(item))
-        elif stretches and isinstance(stretches[-1], list) and stretches[-1][1] == position - 1:
-            stretches[-1][1] = position
-        else:
-            stretches.append([position, position])
-    return stretches
-
-
-def _restored(base: Sequence[Any], stretches: Json, read: Callable[[Json], Any]) -> list[Any]:
-    items: list[Any] = []
-    for stretch in stretches:
-        if isinstance(stretch, list):
-            first, last = stretch
-            items += base[first : last + 1]
-        else:
-            items.append(read(stretch))
-    return items
+def _shared(items: Sequence[Any], base: Sequence[Any]) -> tuple[Any, ...]:
+    own = {item.name: item for item in base}
+    return tuple(own[item.name] if own.get(item.name) == item else item for item in items)

@@ -1,4 +1,4 @@
-"""Probes on a Ray cluster: candidates go out as edits of the Case, and the ends of their children come back.
+"""Probes on a Ray cluster: candidates go out as pickled Cases, and the ends of their children come back.
 
     reduction ─ pipe ─ driver (knows Ray) ─ Ray ─ actor of a slot ─ pipe ─ worker (has the Case) ─ probe, a child
 

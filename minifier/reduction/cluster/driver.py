@@ -139,12 +139,12 @@ class Workers:
             self._make_ready(actor)
         return {}
 
-    def probe(self, edits: list[Message], rest: Message) -> Message:
+    def probe(self, cases: list[str], rest: Message) -> Message:
         """Probe every candidate on some actor; a candidate whose actor is lost goes to another actor.
         Stops when the next message or the end of messages arrives: the reduction was interrupted."""
-        waiting = deque(range(len(edits)))
-        losses = [0] * len(edits)
-        answers: list[Message | None] = [None] * len(edits)
+        waiting = deque(range(len(cases)))
+        losses = [0] * len(cases)
+        answers: list[Message | None] = [None] * len(cases)
         # By call of `probe`: (place, call of `ready`, actor, when an actor that does not answer counts as frozen).
         running: dict[Any, tuple[int, Any, Any, float]] = {}
         deadline = time.monotonic() + _NO_WORKER_SECONDS
@@ -181,7 +181,7 @@ class Workers:
                     # Ray would repeat it in the same actor, for which there may be no room any more.
                     once = actor.probe.options(max_task_retries=0)
                     limit = time.monotonic() + rest["seconds"] + 2 * _DELIVERY_SECONDS
-                    running[once.remote({"probe": edits[place], **rest})] = place, call, actor, limit
+                    running[once.remote({"probe": cases[place], **rest})] = place, call, actor, limit
                 else:
                     self._error = "a worker was lost" if answer is None else answer["error"]
                     self._actors.pop(call).close.remote()  # Ray ends an actor without references after its last call
@@ -256,7 +256,7 @@ def _serve(workers: Workers, channel: Channel) -> None:
     elif "recorded" in message:
         answer = workers.record(Path(message["recorded"]))
     else:
-        answer = workers.probe(message["edits"], message["rest"])
+        answer = workers.probe(message["cases"], message["rest"])
     channel.send(number=message["number"], **answer)
 
 

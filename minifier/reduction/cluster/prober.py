@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from minifier.data.case import Case
-from minifier.data.case.store import edit_from, load
+from minifier.data.case.store import pickled
 from minifier.data.failure import Stage
 from minifier.process.channel import Message
 from minifier.reduction.cluster.link import Cluster, Lost
@@ -22,7 +22,6 @@ class ClusterProber:
         self, cluster: Cluster, prepared: PreparedCase, folder: Path, scratch: Path, say: Callable[[str], None]
     ) -> None:
         self._cluster, self._prepared, self._scratch, self._say = cluster, prepared, scratch, say
-        self._base = load(folder)  # equal to the cluster's Case
         self._recorded: object = None
         self._fallback: Prober | None = None
         self.slots: int | None = cluster.wait()
@@ -50,8 +49,7 @@ class ClusterProber:
             self._cluster.ask(recorded=str(recorded.folder))
             self._recorded = recorded
         rest = {"until": until.value, "seconds": limits.seconds, "memory": limits.memory}
-        edits = [edit_from(self._base, case) for case in cases]
-        answers = self._cluster.ask(edits=edits, rest=rest)["answers"]
+        answers = self._cluster.ask(cases=[*map(pickled, cases)], rest=rest)["answers"]
         return [_ended(answer, limits) for answer in answers]
 
     def _continue_here(self, lost: Lost) -> None:

@@ -12,7 +12,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from minifier.data.case.store import edited, load
+from minifier.data.case.store import load, unpickled
 from minifier.data.failure import Stage
 from minifier.errors import MinifyError
 from minifier.process.channel import Channel, ChannelEnded, Message
@@ -31,12 +31,12 @@ class CaseWorker:
         self.prober = LocalProber(prepare_case(self.base, imports_in_child), scratch)
 
     def answer(self, question: Message) -> Message:
-        """Answer `recorded` (a folder with values of an eager run, or None) or `probe` (an edit)."""
+        """Answer `recorded` (a folder with values of an eager run, or None) or `probe` (a pickled Case)."""
         if "recorded" in question:
             if question["recorded"] is not None:
                 self.prober.prepared.record(Path(question["recorded"]))
             return {}
-        case = edited(self.base, question["probe"])
+        case = unpickled(question["probe"], self.base)
         limits = Limits(question["seconds"], question["memory"])
         (ended,) = self.prober.probe([case], Stage(question["until"]), limits)
         return {"ended": dataclasses.asdict(ended)}

@@ -110,6 +110,11 @@ def judge(
     return Judged(Verdict.OTHER, ended.seconds, failure)
 
 
+def last_stage(failure: Failure) -> Stage:
+    """Return a probe's last stage: the failure's, or the comparison where eager raises: no result is right there."""
+    return failure.fingerprint.stage if failure.missing_exception is None else Stage.COMPARE
+
+
 _KILLED = (Kind.TIMEOUT, Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
 
 
@@ -123,6 +128,15 @@ class Prober(Protocol):
         """Return how each candidate ended; stages after `until` may be left out."""
 
 
+def prepare_cache(prepared: PreparedCase, scratch: Path) -> None:
+    """Make the first cache of compiled code for the probes of a Case; import inductor if it is the Case's backend."""
+    # A killed script may have left a half-written library.
+    killed = prepared.case.failure.fingerprint.kind in _KILLED
+    link_libraries(scratch / COMPILED, checks_only=killed)
+    if prepared.case.backend.name == INDUCTOR and not prepared.imports_in_child:
+        prepared.preload(INDUCTOR_MODULES)
+
+
 class LocalProber:
     """Forks a child for each candidate. Preloads the modules of torch that a child imported."""
 
@@ -130,11 +144,7 @@ class LocalProber:
 
     def __init__(self, prepared: PreparedCase, scratch: Path) -> None:
         self.prepared, self.scratch = prepared, scratch
-        # A killed script may have left a half-written library.
-        killed = prepared.case.failure.fingerprint.kind in _KILLED
-        link_libraries(scratch / COMPILED, checks_only=killed)
-        if prepared.case.backend.name == INDUCTOR and not prepared.imports_in_child:
-            self.prepared.preload(INDUCTOR_MODULES)
+        prepare_cache(prepared, scratch)
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         """Return how each candidate ended; stages after `until` may be left out."""
