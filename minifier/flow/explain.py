@@ -40,7 +40,7 @@ from minifier.flow.reduce_in_child import in_child, with_threads
 from minifier.flow.repro_search import in_place_of, search_for
 from minifier.process.child import signal_name
 from minifier.process.interpreters import replace_programs_folder
-from minifier.process.progress import SILENT, Display, Phase, Progress
+from minifier.process.progress import SILENT, Phase, Progress, Ui
 from minifier.reduction.explain import OWN_PASS, Change, changes_of, explain, with_setting
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
 from minifier.reduction.summary import ALIKE, Summary
@@ -62,7 +62,7 @@ _IN_EACH_CALL = 'With backend="aot_eager" in each call'
 _FILE = re.compile(r'^  File "([^"\n]+)"', re.MULTILINE)
 
 
-def run_controls(case: Case, repro: Repro, settings: Settings, display: Display = SILENT) -> Iterator[tuple[str, str]]:
+def run_controls(case: Case, repro: Repro, settings: Settings, ui: Ui = SILENT) -> Iterator[tuple[str, str]]:
     """Run the repro of a graph with torch's backends that compile nothing; yield (backend, how it ended).
 
     No control applies if the failure is only a logged line, or without a backend.
@@ -71,7 +71,7 @@ def run_controls(case: Case, repro: Repro, settings: Settings, display: Display 
     if is_line or repro.template is None or case.is_of_torch:
         return
     for name in _PART_OF_CONTROL if case.backend.name == INDUCTOR else list(_PART_OF_CONTROL)[:1]:
-        if not _is_control(case.backend, name) and (how := _run_with(name, case, repro, settings, display)):
+        if not _is_control(case.backend, name) and (how := _run_with(name, case, repro, settings, ui)):
             yield name, how
 
 
@@ -136,19 +136,19 @@ def _has_own_code(files: Sequence[str]) -> bool:
     return any(map(is_beside_torch, within))
 
 
-def _run_with(name: str, case: Case, repro: Repro, settings: Settings, display: Display) -> str:
+def _run_with(name: str, case: Case, repro: Repro, settings: Settings, ui: Ui) -> str:
     """Run the repro with another backend, and describe the result; "" if that is not possible."""
     assert repro.template is not None, "a repro of a graph"
     try:
         script = write_repro(with_control(case, name), repro.template, repro.variant, settings.memory)
     except NoRepro:
         return ""
-    display.show(Progress(Phase.CONTROLS))
+    ui.show(Progress(Phase.CONTROLS))
     scratch = Path(tempfile.mkdtemp(prefix="minify-"))
     try:
         seconds = max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS) + guard_seconds(case)
         limits = Limits(seconds, settings.memory)
-        (end,) = run_again_if_killed([lambda: _run(script, case)], limits, scratch, display.tick)
+        (end,) = run_again_if_killed([lambda: _run(script, case)], limits, scratch, ui.tick)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return end_of_control(end, case.failure)

@@ -99,18 +99,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-class Display:
-    """Shows progress; this base class shows nothing."""
+class Ui:
+    """Shows progress, prints lines and asks questions; this base class is silent."""
 
     def show(self, progress: Progress) -> None:
         """Take in how far the run has come."""
 
     def tick(self) -> None:
         """Let time pass on the display. Every waiting loop calls `tick`, several times a second."""
-
-
-class Ui(Display):
-    """A display that also prints lines and asks questions; this base class is silent."""
 
     def say(self, text: str) -> None:
         """Print a line."""
@@ -129,7 +125,7 @@ class Ui(Display):
 SILENT = Ui()
 
 
-class ProgressPipe(Display):
+class ProgressPipe(Ui):
     """A pipe from a forked process, which calls `show` and `say`, to its parent, which calls `messages`."""
 
     def __init__(self) -> None:
