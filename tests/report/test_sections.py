@@ -142,7 +142,7 @@ def test_a_death_where_eager_raises_is_told_with_the_exception():
 
 def test_a_summary_comes_back_from_its_json_as_it_was():
     others = (OtherFailure("E", "m", "", "compile", "exception", 2, 1, "others/1", near=False),)
-    whole = Summary(9, 1, 1, 6, {"total": 12}, True, "", 1.0, others, ("n",), (("a", "b"),), {"ops": "end"}, ("it",))
+    whole = Summary(9, 1, 1, 6, {"total": 12}, True, "", 1.0, others, ("n",), {"ops": "end"}, ("it",))
     whole = replace(whole, backends=(("eager", "passes"),))
     assert unpack(Summary, json.loads(json.dumps(pack(whole)))) == whole
 
