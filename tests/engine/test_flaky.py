@@ -69,8 +69,7 @@ def test_a_case_is_tried_as_often_as_there_is_doubt(make_lab, case, fault, most)
 
 
 def test_attempts_without_an_answer_do_not_count_in_the_rate(reduce):
-    ends = [AT_RUN, AT_RUN, passes(), exhausts(), exhausts(), exhausts()]
-    drawn = random.Random(1)  # in a cycle, each search would end like the last
+    ends, drawn = [AT_RUN, AT_RUN, passes(), *3 * [exhausts()]], random.Random(1)  # a cycle would not end
     fault = lambda case: drawn.choice(ends) if has("tanh")(case) else passes()  # noqa: E731
     done = reduce(chain(*OPS, failing=AT_RUN), fault, doubtful=True)
     assert 0.5 < done.case.rate < 1  # of all attempts, a third would fail
