@@ -33,6 +33,7 @@ from minifier.repro.report.outcome import Outcome
 _MAX_LOG_LINES = 3
 _MAX_LINE_CHARACTERS = 600
 _MIN_CHILD_SECONDS = 1.0  # that tells a program from what an import starts
+_WRONG_USAGE = 2  # the exit status by which argparse and click refuse arguments
 
 
 def minify_other_failure(found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:
@@ -139,7 +140,8 @@ def nothing_failed(
             nothing = (
                 "nothing in it was compiled: no call reached a function under torch.compile, or Dynamo found no ops"
             )
-            return NothingCompiled("\n".join([f"{end}, and {nothing} to compile in it.", *elsewhere]))
+            usage = ["The script's own arguments go after its name."] if captured.script_status == _WRONG_USAGE else []
+            return NothingCompiled("\n".join([f"{end}, and {nothing} to compile in it.", *usage, *elsewhere]))
         end += ", and no backend call failed."
     is_by_itself = not elsewhere and in_eager is not None and fails_in_eager_too(captured, in_eager)
     kind = FailsByItself if is_by_itself else NothingToReduce
@@ -183,7 +185,7 @@ def _comparison(first: Captured, compared: Captured) -> Iterator[str]:
         gradients = f", and the gradients of {len(trained)}" if trained else ""
         agreed = "agreed with eager's"
         if compared.excused:
-            agreed = "did not differ from eager's by more than eager itself varies"
+            agreed = "agreed with eager's, but for those named below"
         yield f"Compared: {of_calls}, of {of_graphs}{gradients}. The results {agreed}."
     if compared.bounded:
         yield f"Further calls were not compared once comparing had taken {compared.bounded:.0f} s."

@@ -1,11 +1,9 @@
-"""A run, from a failing script to a verified repro: capture, choose, reduce, write and verify, report.
+"""A run, from a failing script to a verified repro.
 
-`starts.py` lists what a reduction and a repro begin with, and what follows where that leads to no repro.
-
-An attempt begins with an error if its graph could not be saved, or if no other process can have its backend, one
-that holds a lock, say. Then the script is reduced instead if it shows the failure by itself: by an exception or a
-death. It shows a wrong result only by a check of its own; without one, the graph is reduced in the script's own
-process, so that the reports name the ops, and say why there is no repro.
+The steps: `run_observed` captures, `look_further` compares with eager where nothing failed, `candidates_for` and
+`call_to_reduce` choose a failing call, `through_starts` reduces, writes and verifies, with further rows of `starts.py`
+where that leads to no repro, and `report` ends the run. A run that has a Case, of a folder or of an interrupted run, begins
+with `minify_case`.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ from minifier.flow.no_failure import minify_other_failure, minify_source
 from minifier.flow.prepare import prepared
 from minifier.flow.reports import report
 from minifier.flow.short_definitions import with_short_definitions
-from minifier.flow.starts import with_repro
+from minifier.flow.starts import through_starts
 from minifier.flow.whole_script import lacks_script
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT, Ui
@@ -140,6 +138,7 @@ def _minify_calls(
             run.ui.restart()  # the next outcome's seconds are its own
     if len(errors) == len(candidates):
         folder.clear(keep=folder.was_there)
+        # A script that catches what its graphs raise by themselves may see other values than in eager mode.
         if {*map(type, errors)} == {FailsByItself} and found.compared is None and asked.graph is None:
             others = without_failing(found, candidates)
             if others.captured.failure is None and should_compare(others, run.settings):
@@ -181,7 +180,7 @@ def _minify(attempt: Attempt) -> Outcome:
     attempt = replace(attempt, run=run)
     with contextlib.closing(EnvironmentCollector()) as collector:
         with stopped_if_interrupted(attempt):
-            attempt = run.after(with_short_definitions, with_repro(attempt))
+            attempt = run.after(with_short_definitions, through_starts(attempt))
         if lacks_script(attempt):
             run.ui.say("`minify run --level source SCRIPT` reduces the source of the script, where that is at hand")
         with stopped_if_interrupted(attempt):

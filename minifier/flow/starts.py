@@ -1,4 +1,4 @@
-"""The starts: what a reduction and a repro begin with, in the order in which they are tried.
+"""The starts: what a reduction and a repro begin with, in the order in which they are tried: `STARTS`, at the end.
 
 Most starts change the Case and reduce it; a repro of what is left is searched then. The first repro that is verified
 ends the run. The first reduction is what the later starts build on; it is reported if no start leads to a repro.
@@ -80,7 +80,7 @@ class Start:
     is_last: bool = False
 
 
-def with_repro(attempt: Attempt) -> Attempt:
+def through_starts(attempt: Attempt) -> Attempt:
     """Return the attempt with the first verified repro that a start leads to; without one, with the reasons."""
     is_cut_off = False
     for start in STARTS:

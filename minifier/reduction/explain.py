@@ -65,7 +65,7 @@ _PARTS = {
     "cudagraphs": "CUDA graphs",
     FORWARD: "the backend's compiler of forward graphs",
     BACKWARD: "the backend's compiler of backward graphs",
-    INFERENCE: "the backend's compiler of graphs for inference",
+    INFERENCE: "the backend's compiler of forward graphs",
     PARTITION: "the backend's partition function",
 }
 _FUNCTIONS = {FORWARD, BACKWARD, INFERENCE, PARTITION}  # that a backend gives to AOTAutograd

@@ -106,3 +106,8 @@ def test_a_difference_counts_only_beyond_what_another_rounding_changes():
     assert not is_noise(unlike, eager, seen(torch.tensor([1.0 + 1e-6])))
     assert is_noise(unlike, eager, seen(torch.tensor([1.05])))
     assert is_noise(unlike, eager, {})
+
+
+def test_the_numbers_that_differ_most_are_told():
+    (far,) = differences(seen(torch.arange(9.0).index_fill(0, torch.tensor([6]), 2.0)), seen(torch.arange(9.0)))
+    assert (far.compiled, far.eager) == ("[..., 2, 7, 8]", "[..., 6, 7, 8]")

@@ -27,7 +27,7 @@ from minifier.errors import (
 from minifier.flow import starts as module
 from minifier.flow.attempt import Attempt, Reduced, ReproResult, Run
 from minifier.flow.folders import Asked
-from minifier.flow.starts import STARTS, Start, with_repro
+from minifier.flow.starts import STARTS, Start, through_starts
 from minifier.process.progress import PhaseClock
 from minifier.reduction.check import Shown
 from minifier.reduction.simplify_and_prove import STOPPED
@@ -81,7 +81,7 @@ def probed(monkeypatch):
 
 
 def test_imports_come_before_torch_compile(attempt, probed):
-    with_repro(attempt)
+    through_starts(attempt)
     effects, every, compiled = probed
     assert effects.backend.ahead == ("import acme.plugin",)
     assert every.backend.ahead == ("import torch", "import acme.plugin", "import json")
@@ -89,14 +89,14 @@ def test_imports_come_before_torch_compile(attempt, probed):
 
 
 def test_a_message_that_varies_comes_last_and_through_torch_compile(attempt, probed):
-    with_repro(replace(attempt, error=OtherMessage("another message")))
+    through_starts(replace(attempt, error=OtherMessage("another message")))
     assert probed[-1].through_dynamo and probed[-1].failure.fingerprint.any_message
 
 
 def test_symbols_go_through_torch_compile_anyway(attempt, probed):
     attempt = replace(attempt, case=replace(small_case(), level=Level.DYNAMO))
     assert goes_through_dynamo(attempt.case) and not goes_through_dynamo(CASE)
-    with_repro(attempt)
+    through_starts(attempt)
     assert probed and not any(case.through_dynamo for case in probed)
 
 
@@ -115,7 +115,7 @@ def reduces(monkeypatch, error=None):
 def test_the_first_that_shows_the_failure_is_reduced_and_named(attempt, probed, monkeypatch):
     probed.shows = lambda case: case.through_dynamo
     reduces(monkeypatch)
-    after = with_repro(attempt)
+    after = through_starts(attempt)
     assert [case.through_dynamo for case in probed] == [False, False, True]
     assert after.error is None and after.case.through_dynamo and load(after.folder.case).through_dynamo
     assert after.fallbacks == ("torch.compile on the graph's function",)
@@ -136,7 +136,7 @@ def test_messages_that_vary_hold_up_the_reduction_of_a_start_no_more_than_that_o
 
     probed.shows = lambda case: case.through_dynamo
     monkeypatch.setattr(module, "reduce_in_child", reduce_in_child)
-    after = with_repro(attempt)
+    after = through_starts(attempt)
     assert asked == [(True, False), (True, True)] and after.reduced.summary.ops_after == 1
     assert len(after.fallbacks) == 2 and load(after.folder.minimal).failure.fingerprint.any_message
 
@@ -144,19 +144,19 @@ def test_messages_that_vary_hold_up_the_reduction_of_a_start_no_more_than_that_o
 def test_the_next_is_probed_if_the_reduction_fails_after_all(attempt, probed, monkeypatch):
     probed.shows = lambda _: True
     reduces(monkeypatch, lambda case: None if case.through_dynamo else NothingToReduce("it fails in eager too"))
-    after = with_repro(attempt)
+    after = through_starts(attempt)
     assert len(probed) == 3 and after.case.through_dynamo and after.case.backend.ahead == ()
 
 
 def test_without_any_the_attempt_and_its_case_are_as_before(attempt, probed):
-    assert replace(with_repro(attempt), probes={}) == attempt
+    assert replace(through_starts(attempt), probes={}) == attempt
     assert load(attempt.folder.case) == attempt.case
 
 
 def test_an_error_of_the_tool_leaves_the_case_as_captured(attempt, probed, monkeypatch):
     ui = Lines()
     reduces(monkeypatch, lambda _: LookupError("a slip of the tool"))
-    after = with_repro(replace(attempt, error=None, run=Run(Settings(), PhaseClock(ui))))
+    after = through_starts(replace(attempt, error=None, run=Run(Settings(), PhaseClock(ui))))
     assert probed == []
     assert after.fallbacks == ("take the Case as captured",) and after.reduced.minimal == attempt.case
     assert "a slip of the tool" in ui.lines[0] and "None" not in "".join(ui.lines)
@@ -167,7 +167,7 @@ def test_an_interrupt_leaves_the_case_as_captured(attempt, probed, monkeypatch, 
     probed.shows = lambda case: case.through_dynamo
     reduces(monkeypatch, lambda _: error("in the middle of it"))
     with contextlib.nullcontext() if error is ToolFailed else pytest.raises(error):
-        with_repro(attempt)
+        through_starts(attempt)
     assert load(attempt.folder.case) == attempt.case
 
 
@@ -175,7 +175,7 @@ def test_no_start_is_begun_without_time(attempt, probed):
     clock = Clock()
     attempt = replace(attempt, run=Run(Settings(now=clock).for_run(20.0, clock()), PhaseClock(Lines())))
     probed.shows = lambda _: clock.move(400)
-    assert "time of the run is used up" in with_repro(attempt).reason
+    assert "time of the run is used up" in through_starts(attempt).reason
     assert len(probed) == 1
 
 
@@ -202,7 +202,7 @@ def test_a_graph_of_transforms_has_few_probes_ahead_of_its_script(attempt, probe
     monkeypatch.setattr(module, "is_of_script", lambda _: True)
     monkeypatch.setattr(module, "reduce_in_child", reduce_in_child)
     monkeypatch.setattr(module, "reduce_script_instead", script)
-    after = with_repro(replace(attempt, error=None))
+    after = through_starts(replace(attempt, error=None))
     assert asked == probes and after.fallbacks == ((script_name,) if after.repro is not None else ())
     assert (after.repro is not None) is (after.reduced.summary == begun) and after.folder.minimal.exists()
 
@@ -220,7 +220,7 @@ def test_a_later_start_stands_only_with_a_repro(attempt, probed, monkeypatch, ha
     found = ReproResult(later, Repro("pass\n", None) if has_repro else None)
     monkeypatch.setattr(module, "search_for", lambda *_: SimpleNamespace(search=lambda: found))
     monkeypatch.setattr(module, "STARTS", (Start("another", "always", lambda _: True, change),))
-    after = with_repro(replace(attempt, error=None, reduced=first, repro_result=ReproResult(attempt.case)))
+    after = through_starts(replace(attempt, error=None, reduced=first, repro_result=ReproResult(attempt.case)))
     assert after.fallbacks == (("another",) if has_repro else ()) and (after.repro is not None) is has_repro
     assert after.reduced.minimal.through_dynamo is load(attempt.folder.minimal).through_dynamo is has_repro
     assert {path.name for path in attempt.folder.path.iterdir()} == {"case", "minimal"}
@@ -234,7 +234,7 @@ def test_without_time_the_repro_sets_all_variables_of_the_script(attempt, monkey
     found = ReproResult(attempt.case, Repro("pass\n", None))
     monkeypatch.setattr(module, "search_for", lambda *_: SimpleNamespace(search=lambda: found))
     attempt.run.interrupted.set()
-    after = with_repro(replace(attempt, error=None, reduced=first, case=first.source))
+    after = through_starts(replace(attempt, error=None, reduced=first, case=first.source))
     assert after.repro is not None and load(after.folder.minimal).state.environment == state.environment
     assert "LATHE_SETTINGS" in after.reduced.summary.needs[0]
 
@@ -254,14 +254,14 @@ def test_calls_ahead_come_with_and_without_a_pause(attempt, probed, monkeypatch)
     monkeypatch.setattr(module, "with_calls_ahead", lambda case, _calls: replace(case, before=(Call(times=2),)))
     monkeypatch.setattr(module, "is_only_live", lambda _: False)
     waited = replace(attempt.case, script=replace(attempt.case.script, waited=2.0))
-    with_repro(replace(attempt, case=waited, call=call))
+    through_starts(replace(attempt, case=waited, call=call))
     pauses = [[call.pause for call in case.before] for case in probed]
     assert pauses[2:4] == [[0.0], [3.0]]
 
 
 def test_a_later_call_may_need_an_earlier_one_with_other_values(attempt, probed):
     twice = replace(attempt.case, before=(Call(times=2),))
-    with_repro(replace(attempt, case=twice))
+    through_starts(replace(attempt, case=twice))
     *_, inputs, parameters = probed
     assert [case.before for case in (inputs, parameters)] == [(Call(ones=Ones.INPUTS),), (Call(ones=Ones.ALL),)]
     assert inputs.calls == 1 and inputs.has_other_inputs and goes_through_dynamo(inputs)

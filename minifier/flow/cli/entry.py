@@ -26,6 +26,10 @@ _TORCH_MINIFIER_VARIABLES = ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL
 def _told(error: BaseException) -> int:
     """Print the error that ended a command, and what to do about it; return the exit code."""
     if isinstance(error, SystemExit):  # a signal asked us to end; temporary files are already removed
+        if error.code == 128 + signal.SIGTERM:
+            print_error(
+                "minify: ended by SIGTERM. If `minify list` shows the run, `minify reduce FOLDER` goes on with it"
+            )
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
         print("minify: interrupted", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The generic edits of a script: delete an item, hoist a child, put a value for its name, drop a parameter, shrink.
+"""The generic edits of a script: delete an item, hoist a child, put a value for its name, a body for its call, shrink.
 
 An edit may change what the script does: the probe decides. Each function yields the edits of one kind for a script.
 """
@@ -312,6 +312,9 @@ def _fits(script: Script, uses: Sequence[cst.CSTNode], value: cst.CSTNode) -> bo
     return len(script.code(line).strip()) + len(script.code(value)) <= _MAX_LINE_CHARACTERS
 
 
+# Put a function's body in the place of its call.
+
+
 def without_functions(script: Script) -> Iterator[Edit]:
     """Put the body of a function in the place of its only call, or what it returns in the place of each call.
 
@@ -459,6 +462,9 @@ def _around(script: Script, node: cst.CSTNode) -> str:
         if isinstance(node, cst.FunctionDef):
             return node.name.value
     return "<module>"
+
+
+# Put what an object has in the place of its class.
 
 
 def without_classes(script: Script) -> Iterator[Edit]:
@@ -646,6 +652,9 @@ _INIT = m.FunctionDef(m.Name("__init__"), _OF_SELF)
 _INIT_OF_BASE = m.SimpleStatementLine([CALL_OF_BASE])
 _ONLY_PASS = m.IndentedBlock([m.SimpleStatementLine([m.Pass()])])
 _ONLY_A_BASE = m.ClassDef(body=_ONLY_PASS, bases=[m.Arg(keyword=None)], keywords=[], decorators=[])
+
+
+# Name what an import binds by its module.
 
 
 def qualified(script: Script) -> Iterator[Edit]:

@@ -24,6 +24,7 @@ _MAX_DEPTH = 12
 _MAX_SAMPLE = 4096  # of a tensor's elements are compared one by one; of a larger tensor also its sums
 _MAX_TEXT_CHARACTERS = 2000
 _MAX_ITEMS = 256  # of a container
+_MAX_NUMBERS = 4  # of a tensor in a text
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, enum.Enum)
 _OWN_OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training"}
@@ -221,16 +222,20 @@ def _difference(compiled: Leaf, eager: Leaf, floor: float = 0.0) -> Unlike | Non
     sums = [abs(a - b) for a, b in zip(compiled.sums, eager.sums, strict=True)]
     if error <= limit and all(each <= max(limit, relative * eager.sums[-1]) for each in sums):
         return None
-    return Unlike(eager.expression, _said(compiled), _said(eager), max(error, *sums) if error <= limit else error)
+    worst = int(_errors(ours, theirs).argmax())
+    size = max(error, *sums) if error <= limit else error
+    return Unlike(eager.expression, _said(compiled, worst), _said(eager, worst), size)
 
 
 def _error(ours: torch.Tensor, theirs: torch.Tensor) -> float:
     """Return the largest difference of two tensors; a NaN or infinity against another number counts as the largest."""
-    if not ours.numel():
-        return 0.0
+    return float(_errors(ours, theirs).max()) if ours.numel() else 0.0
+
+
+def _errors(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
     is_same = (ours == theirs) | (ours.isnan() & theirs.isnan())
-    error = (ours - theirs).abs().nan_to_num(torch.finfo(torch.float64).max, torch.finfo(torch.float64).max)
-    return float(error.masked_fill(is_same, 0.0).max())
+    errors = (ours - theirs).abs().nan_to_num(torch.finfo(torch.float64).max, torch.finfo(torch.float64).max)
+    return errors.masked_fill(is_same, 0.0)
 
 
 def is_noise(unlike: Unlike, eager: Mapping[str, Leaf], other_eager: Mapping[str, Leaf]) -> bool:
@@ -250,8 +255,13 @@ def noise_in(expression: str, eager: Mapping[str, Leaf], other_eager: Mapping[st
     return 0.0 if one is None or other is None or one.shape != other.shape else _error(one, other)
 
 
-def _said(leaf: Leaf) -> str:
+def _said(leaf: Leaf, telling: int = 0) -> str:
+    """Return the fact as text; of a tensor the first numbers, or those from the `telling` one on."""
     if leaf.numbers is None:
         return leaf.text
-    few = [f"{number:.6g}" for number in leaf.numbers[:4].tolist()]
-    return few[0] if leaf.numbers.numel() == 1 else f"[{', '.join(few)}{', ...' if leaf.numbers.numel() > 4 else ''}]"
+    first = telling if telling >= _MAX_NUMBERS else 0
+    few = [f"{number:.6g}" for number in leaf.numbers[first : first + _MAX_NUMBERS].tolist()]
+    if leaf.numbers.numel() == 1:
+        return few[0]
+    more = leaf.numbers.numel() > first + _MAX_NUMBERS
+    return f"[{', '.join([*(['...'] if first else []), *few, *(['...'] if more else [])])}]"
