@@ -1,9 +1,9 @@
 """A run, from a failing script to a verified repro.
 
 The steps: `run_observed` captures, `look_further` compares with eager where nothing failed, `candidates_for` and
-`call_to_reduce` choose a failing call, `through_starts` reduces, writes and verifies, with further rows of `starts.py`
-where that leads to no repro, and `report` ends the run. A run that has a Case, of a folder or of an interrupted run, begins
-with `minify_case`.
+`call_to_reduce` choose a failing call, `through_starts` reduces, writes and verifies, by further rows of `starts.py` if
+the first lead to no repro, and `report` ends the run. A run that has a Case, of a folder or of an interrupted run,
+begins with `minify_case`.
 """
 
 from __future__ import annotations
