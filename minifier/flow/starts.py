@@ -115,6 +115,8 @@ def _after(start: Start, attempt: Attempt) -> Attempt:
         if attempt.reduced is None:
             tell_size(again)
         else:
+            if not start.name:
+                undo.pop_all()  # another Case is in case/
             if again.repro_result is attempt.repro_result:
                 again = run.after(_find_repro, again)
             is_rarer = again.reduction.minimal.rate < attempt.reduction.minimal.rate  # to be told without a repro too

@@ -240,7 +240,10 @@ def _fails_in_eager(program: Program, run: Run) -> bool:
 
 
 def time_limit(settings: Settings, reduced: ReducedScript) -> float:
-    """Return the seconds that an interpreter has for the reduced script: the user's limit, or a multiple of its own."""
+    """Return the seconds that an interpreter has for the reduced script: the user's limit, or a multiple of its own.
+
+    An interpreter has a minute in any case (`ReproSearch`).
+    """
     return settings.timeout or max(_MIN_TIMEOUT_SECONDS, TIMEOUT_FACTOR * reduced.slowest_seconds)
 
 

@@ -336,6 +336,7 @@ def _names(case: Case) -> frozenset[str]:
 
 _MORE_ASKS = 2  # of a candidate without an answer
 _LONGER_TIMEOUT_FACTOR = 30  # for such a candidate that timed out; it is asked once
+_FACTOR_OF_USERS = 10  # of a user's limit
 _MAX_LONGER_TIMEOUT_SECONDS = 60.0
 _UNTOLD = (Verdict.UNRESOLVED, Verdict.INVALID)
 _EMPTY = ("", "the graph without ops")  # a place of `ProbeRunner.untold`
@@ -347,7 +348,8 @@ def asked_again(runner: ProbeRunner, candidate: Case, *, is_slow: bool) -> Judge
     A slow candidate timed out before: it gets a longer timeout, which stays if the failure shows.
     """
     timeout = runner.limits.seconds
-    longer = min(_LONGER_TIMEOUT_FACTOR * timeout, max(timeout, _MAX_LONGER_TIMEOUT_SECONDS)) if is_slow else timeout
+    factor = _LONGER_TIMEOUT_FACTOR if runner.settings.timeout is None else _FACTOR_OF_USERS
+    longer = min(factor * timeout, max(timeout, _MAX_LONGER_TIMEOUT_SECONDS)) if is_slow else timeout
     runner.allow(longer)
     judged = Judged(Verdict.UNRESOLVED, 0.0)
     for _ in range(int(longer > timeout) if is_slow else _MORE_ASKS):

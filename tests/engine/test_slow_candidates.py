@@ -28,4 +28,4 @@ def test_the_limit_heeds_the_script_and_the_user(reduce):
     done = reduce(case, slow(11.0), passes=())
     assert done.summary.probes[Verdict.UNRESOLVED.value] == 0, "its slowest backend call counts"
     done = reduce(CASE, slow(5.0), passes=(), timeout=2.0)
-    assert max(done.prober.limits) <= 60.0, "more only where the proof rests on an answer"
+    assert max(done.prober.limits) <= 20.0, "more only where the proof rests on an answer"

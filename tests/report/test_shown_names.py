@@ -36,7 +36,7 @@ def test_a_placeholder_has_the_name_of_the_program(target, name):
     assert source_names(graph(placeholder("primals_1"), output("primals_1"))) == {}
 
 
-def outcome(through_starts: bool):
+def outcome(with_repro: bool):
     """A run on two weights, of which the second reaches the failing op through an op that the reduction takes away."""
     first, second = (replace(placeholder(n), target=n.replace("l_", "L_", 1)) for n in (WEIGHT, "l_self_parameters_b_"))
     tanh = call("tanh", "torch.tanh", Ref(WEIGHT), value=DIFFERENTIABLE)
@@ -52,14 +52,14 @@ def outcome(through_starts: bool):
     inputs = tuple(TensorInput(node.name, DIFFERENTIABLE, Drawn("randn")) for node in (first, second))
     case = replace(small_case(), graph=graph(first, second, *ops, output("out")), inputs=inputs, failure=failure)
     minimal = replace(case, graph=graph(first, tanh, output("tanh")), inputs=inputs[:1])
-    repro = write_repro(minimal, Template.COMPARE) if through_starts else None
+    repro = write_repro(minimal, Template.COMPARE) if with_repro else None
     given = finished(case, minimal, repro, verification=None)
     return summed_up(given)
 
 
-@pytest.mark.parametrize(("through_starts", "name"), [(True, "w"), (False, "user.l1.weight")])
-def test_an_input_has_one_name_everywhere(through_starts, name):
-    given = summed_up(outcome(through_starts), needs=(f"`{WEIGHT}` made contiguous.",), passes={"sizes": "fixpoint"})
+@pytest.mark.parametrize(("with_repro", "name"), [(True, "w"), (False, "user.l1.weight")])
+def test_an_input_has_one_name_everywhere(with_repro, name):
+    given = summed_up(outcome(with_repro), needs=(f"`{WEIGHT}` made contiguous.",), passes={"sizes": "fixpoint"})
     report = text_of(given)
     for text in (report, json.dumps(result_data(given)), given.shown_failure.sentence):
         assert f"radient of {name} " in text and WEIGHT not in text
@@ -67,6 +67,6 @@ def test_an_input_has_one_name_everywhere(through_starts, name):
 
 
 def test_an_input_that_the_repro_lacks_is_said_to_be_the_scripts():
-    given = outcome(through_starts=True)
+    given = outcome(with_repro=True)
     nodes = (replace(placeholder("l_w_"), target="L_w_"), *given.case.graph.nodes[1:])
     assert "script" in replace(given, case=replace(given.case, graph=graph(*nodes))).names["l_w_"]

@@ -49,6 +49,7 @@ def test_no_reader_runs_anything(project, canary):
         ("report", "--include-data", "--github", project.out),
         ("show", project.out),
         ("reduce", project.out / "minimal"),
+        ("reduce", project.out),
         ("check", project.out / "bundle.zip"),
     ):
         done = project.minify(*arguments)

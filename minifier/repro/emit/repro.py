@@ -86,11 +86,11 @@ class Repro:
 
 
 def _logging(failure: Failure) -> tuple[str, ...]:
-    """Return the statements with which a `LEVEL logger: message` line appears on stderr; none for WARNING or more."""
+    """Return the statements with which a `LEVEL logger: message` line appears on stderr; none for the usual levels."""
     level, _, rest = failure.message.partition(" ")
-    if failure.fingerprint.kind is not Kind.SILENT_FALLBACK or level not in ("DEBUG", "INFO"):
+    if failure.fingerprint.kind is not Kind.SILENT_FALLBACK or level in ("WARNING", "ERROR", "CRITICAL"):
         return ()
-    if level == "INFO":
+    if level != "DEBUG":  # INFO, or a level of the backend's own
         return ("logging.basicConfig(level=logging.INFO)",)
     return ("logging.basicConfig()", f"logging.getLogger({literal(rest.partition(':')[0])}).setLevel(logging.DEBUG)")
 

@@ -260,8 +260,7 @@ def _said(leaf: Leaf, telling: int = 0) -> str:
     if leaf.numbers is None:
         return leaf.text
     first = telling if telling >= _MAX_NUMBERS else 0
-    few = [f"{number:.6g}" for number in leaf.numbers[first : first + _MAX_NUMBERS].tolist()]
-    if leaf.numbers.numel() == 1:
-        return few[0]
-    more = leaf.numbers.numel() > first + _MAX_NUMBERS
-    return f"[{', '.join([*(['...'] if first else []), *few, *(['...'] if more else [])])}]"
+    behind = first + _MAX_NUMBERS
+    few = ", ".join(f"{number:.6g}" for number in leaf.numbers[first:behind].tolist())
+    numel = leaf.numbers.numel()
+    return few if numel == 1 else f"[{'..., ' if first else ''}{few}{', ...' if numel > behind else ''}]"
