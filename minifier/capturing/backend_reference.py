@@ -108,9 +108,9 @@ def _home(function: Any) -> str | None:
 
 
 def _is_of_torch(backend: Any) -> bool:
-    """Whether torch defines the function, or holds the object: the class of an `aot_autograd(...)` is torch's."""
-    if inspect.isfunction(backend):
-        return backend.__module__.startswith("torch.")
+    """Whether torch defines the function or the object's class; of an `aot_autograd(...)`, whether torch holds it."""
+    if aot_autograd_arguments(backend) is None:
+        return (backend.__module__ or "").startswith("torch.")
     held = importable(backend)
     return held is not None and held.imports == ("import torch",)
 

@@ -113,6 +113,7 @@ class Record:
         self._begin(number)
         with _guard(self):
             self.backend, self.definitions = refer()
+            self.reference = pack(self.backend)  # of a graph that cannot be read, too
             self.state = current_state(run.baseline)
             self.graph = read_graph(gm, self.tensors)
             self.symbolic = origin_of_symbols(self.graph, values)

@@ -161,7 +161,8 @@ class Attempt:
     @property
     def is_probed(self) -> bool:
         """Whether another process can have the graph and its backend."""
-        return bool(self.case.graph.nodes) and self.case.backend.reach is not BackendSource.NONE
+        is_saved = self.call is None or not self.call.unsaved
+        return is_saved and bool(self.case.graph.nodes) and self.case.backend.reach is not BackendSource.NONE
 
     @property
     def repro(self) -> Repro | None:

@@ -201,7 +201,8 @@ def _refuse_if_eager_fails_alike(runner: ProbeRunner, case: Case) -> None:
             "the graph's backward pass fails without the backend as well, so the fault is in the program. AOTAutograd "
             f"traces it when it compiles the graph, also for a script that never runs it.\n{result['traceback']}"
         )
-    if share_words(normalise(raised["message"]), normalise(failure.message)):  # a compiler has other words around it
+    messages = normalise(raised["message"]), normalise(failure.message)
+    if messages[0] == messages[1] or (all(messages) and share_words(*messages)):  # a compiler adds words
         raise FailsByItself(f"{_BY_ITSELF}\n{result['traceback']}")
 
 

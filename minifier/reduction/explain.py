@@ -367,7 +367,11 @@ class _Explainer:
         self.probes += len(cases)
         jobs = [functools.partial(self._probe, *pair) for pair in itertools.zip_longest(cases, left_out)]
         seconds = min(self.settings.timeout or first_seconds(self.case), max(seconds_left, LAST_SECONDS))
-        ended = run_again_if_killed(jobs, Limits(seconds, self.settings.memory), self.scratch)
+        limits = Limits(seconds, self.settings.memory)
+        ended = run_again_if_killed(jobs, limits, self.scratch)
+        for place, job in enumerate(jobs if len(jobs) > 1 else ()):
+            if ended[place].timed_out or ended[place].exhausted:  # perhaps for the others' sake
+                (ended[place],) = run_again_if_killed([job], limits, self.scratch)
         self.applied = _applied(ended[0])
         answers = [self._judged(case, end) for case, end in zip(cases, ended, strict=True)]
         self.answers += [(each, _said(a)) for each, a in zip(changes, answers, strict=True) if each != _UNCHANGED]

@@ -103,8 +103,8 @@ def reduce_ops(
         reduced = adapter.candidate(result.kept)
         if not result.one_minimal:
             return reduced, result
-        if adapter.unanswered.disproves(result.kept):
-            left = (adapter.atoms[i] for i in sorted(result.kept))
+        if (smaller := adapter.unanswered.disproved(result.kept)) is not None:
+            reduced, left = adapter.candidate(smaller), (adapter.atoms[i] for i in sorted(smaller))
             groups, anew = tuple(group for group in left if group in adapter.ops), True
         else:
             groups = atoms(reduced.graph, views_stay=False)
@@ -162,8 +162,9 @@ def _reduce_body(runner: ProbeRunner, case: Case, path: Path, budget: search.Bud
         build = functools.partial(_with_ops_of_body, case, path)
         adapter = OpSearchAdapter(runner, body_at(case.graph, path), build, known=runner.known)
         result = search.reduce(adapter.problem(), adapter, known=adapter, budget=budget.after(runner.total))
-        case = adapter.candidate(result.kept)
-        if not (result.one_minimal and adapter.unanswered.disproves(result.kept, path)):
+        smaller = adapter.unanswered.disproved(result.kept, path) if result.one_minimal else None
+        case = adapter.candidate(result.kept if smaller is None else smaller)
+        if not smaller:
             return case, result.ended
 
 

@@ -376,8 +376,8 @@ class Unanswered:
             if each.verdict in _UNTOLD:
                 self._slow[chosen] = each.ran_out_of_time
 
-    def disproves(self, kept: frozenset[int], place: Sequence[str] = ()) -> bool:
-        """Ask again for the candidates that the proof of `kept` rests on; return whether one of them fails.
+    def disproved(self, kept: frozenset[int], place: Sequence[str] = ()) -> frozenset[int] | None:
+        """Ask again for the candidates that the proof of `kept` rests on; return one that fails, or None.
 
         Candidates that do not tell it again are left open, at the `place` of the graph.
         """
@@ -387,10 +387,10 @@ class Unanswered:
                 continue
             verdict = asked_again(self.runner, self.build(chosen), is_slow=is_slow).verdict
             if verdict is Verdict.SAME:
-                return True
+                return chosen
             untold[verdict] += verdict in _UNTOLD
         self.runner.leave_open(place, +untold)
-        return False
+        return None
 
 
 def note_empty_graph(runner: ProbeRunner, judged: Judged) -> None:

@@ -96,9 +96,10 @@ def proved_again(
         adapter = OpSearchAdapter(runner, case.graph, build, groups=groups, known=known)
         left = budget.after(runner.total)
         result = search.reduce(adapter.problem(), adapter, known=adapter, budget=left, only_proof=True)
-        if len(result.kept) < len(groups):
-            case = adapter.candidate(result.kept)
-        if not (result.one_minimal and adapter.unanswered.disproves(result.kept)):
+        smaller = adapter.unanswered.disproved(result.kept) if result.one_minimal else None
+        if len(result.kept) < len(groups) or smaller is not None:
+            case = adapter.candidate(result.kept if smaller is None else smaller)
+        if smaller is None:
             return case, result.ended
     return case, search.Ending.PROVED
 

@@ -1,6 +1,6 @@
 """A backward pass that Dynamo compiles: its graph calls functions that only this process has.
 
-reach: exit 0, 1 op
+reach: exit 0, 5 statements
 shows: no lowering for tanh_backward
 """
 

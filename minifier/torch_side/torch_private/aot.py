@@ -35,9 +35,9 @@ def observe_aot_compilers(
 
     `on_compile(token, part, graph_module, example_inputs, call)` wraps each call of a compiler, `call.func`. `part` is
     FORWARD or BACKWARD for a training graph, or INFERENCE. `on_run(token, args, call)` wraps each call of a compiled
-    backward whose token is not None. Both return the result of `call()`, or what stands for it. `token` is the result
-    of `begin()`, which is called when AOTAutograd has traced the graph. The backward graph may be compiled much later,
-    on demand.
+    backward whose token is not None, and that can be weakly referenced. Both return the result of `call()`, or what
+    stands for it. `token` is the result of `begin()`, which is called when AOTAutograd has traced the graph. The
+    backward graph may be compiled much later, on demand.
 
     Compiled code is not kept alive. With `on_run`, AOTAutograd's cache on disk is only read for graphs compiled since.
     The graph of a backward from another process's cache is unknown. The compilers' own caches still save time.
