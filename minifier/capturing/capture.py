@@ -417,13 +417,13 @@ def run_synchronously(found: FoundFailures, ui: Ui = SILENT) -> FoundFailures:
 def passes_without(found: FoundFailures, class_path: str, seconds: float, ui: Ui = SILENT) -> bool:
     """Run the script again, and do not compile the forward of a class; tell whether no call and nothing else fails.
 
-    The run ends after so many seconds, and does not pass then.
+    It does not pass where nothing else is compiled either. The run ends after so many seconds, and does not pass then.
     """
     folder = tempfile.mkdtemp(dir=found.work)
     run = rerun(found, folder, ui, uncompiled=class_path, seconds=seconds).captured
     if run.end.interrupted:
         raise KeyboardInterrupt
-    return not (run.failing or run.failure or run.end.timed_out) and run.end.status == 0
+    return run.graphs > 0 and not (run.failing or run.failure or run.end.timed_out) and run.end.status == 0
 
 
 def compiles_nothing(found: FoundFailures) -> bool:

@@ -218,7 +218,8 @@ def both_errors(outcome: Outcome) -> Iterable[Section]:
     if failure.differences:
         blocks = ["Original:", *_differences(failure), *_elements(outcome)]
     else:
-        blocks = ["Original:", *_logged(failure.traceback or failure.message)]
+        shown = "The script with a check:" if outcome.case.script.sight else "Original:"  # by itself it shows nothing
+        blocks = [shown, *_logged(failure.traceback or failure.message)]
     if written := (outcome.minimal or outcome.case).failure.written:
         blocks += ["What native code wrote before that, or the innermost functions of its stack:", *_logged(written)]
     if outcome.verification is not None and outcome.verification.runs:

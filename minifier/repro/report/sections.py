@@ -110,7 +110,8 @@ def _minimality(outcome: Outcome) -> str:
         return f"{text} Without this op the failure was gone."
     how = "was taken away alone, together with the ops that only pick from its results,"
     if outcome.case.level is Level.SOURCE:
-        how = "was taken out alone,"
+        is_seeded = outcome.repro is not None and "seed(" in outcome.repro.text
+        how = f"{'but those that seed random numbers ' if is_seeded else ''}was taken out alone,"
     gone = "the failure was gone" if summary.exceptions else "the failure was gone every time"
     return f"{text} Each remaining {outcome.part} {how} and {gone}."
 
@@ -252,7 +253,7 @@ def _how(outcome: Outcome) -> Iterable[Section]:
     if summary is not None:
         skipped = [name for name, end in summary.passes.items() if end == "skipped"]
         notes = [*summary.notes, *filter(None, [summary.too_large, summary.hiding])]
-        notes += [f"fallbacks taken: {', '.join(outcome.fallbacks)}"] if outcome.fallbacks else []
+        notes += [f"ways on: {', '.join(outcome.fallbacks)}"] if outcome.fallbacks else []
         notes += [f"skipped: {', '.join(skipped)}"] if skipped else []
         notes += [f"cut off: {', '.join(summary.unfinished)}"] if summary.unfinished else []
     blocks = (items(notes), _original_graph(outcome), _time(outcome))
