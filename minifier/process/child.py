@@ -130,9 +130,8 @@ class Child:
     def limit(self, seconds: float) -> None:
         """Let the child's time begin now, and end after so many seconds."""
         self._waiting.since_last()  # what it waited for before counts no more
-        self.started = self._now()
+        self.started, self.excused = self._now(), 0.0
         self.deadline = self.started + seconds
-        self.excused = 0.0
 
     @property
     def seconds(self) -> float:

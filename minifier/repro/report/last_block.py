@@ -129,8 +129,8 @@ def _raised(outcome: Outcome) -> Iterator[ResultRow]:
 def _innermost(stack: str, case: Case) -> Frame | None:
     """Return the innermost frame of the saved stack that is the backend's, of an installed module or the script's."""
     for file, function in reversed(_STACK_FRAME.findall(stack)):
-        known = (*case.import_path, *sys.path, os.getcwd())
-        folders = (folder for folder in known if folder and file.startswith(os.path.join(folder, "")))
+        known = filter(None, (*case.import_path, *sys.path, os.getcwd()))
+        folders = (folder for folder in known if file.startswith(os.path.join(folder, "")))
         path = installed_path(file) or next((os.path.relpath(file, folder) for folder in folders), "")
         frame = Frame(path.removesuffix(".py").removesuffix("/__init__").replace("/", "."), function)
         if is_owned(frame.module) and path != case.script.file:

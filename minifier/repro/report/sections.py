@@ -216,10 +216,7 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
         return sections_of("Minified repro", "There is none.", *reason)
     folders = outcome.minimal.folders if outcome.minimal is not None else ()
     beside = "It reads values from `inputs.safetensors`, beside it." if outcome.repro.tensors else ""
-    where = (
-        f"It imports modules from {code(':'.join(folders))}, which are not installed, and not in the bundle: "
-        "`PYTHONPATH` has to name them."
-    )
+    where = f"It needs {code(':'.join(folders))} on `PYTHONPATH`: its modules are not installed, nor in the bundle."
     path = where if folders else ""
     return sections_of("Minified repro", fence(_wrapped(outcome.repro.text), "python"), beside, path, *reason)
 
