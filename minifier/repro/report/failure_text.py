@@ -69,12 +69,13 @@ _HOW = {
     Kind.SILENT_FALLBACK: "the backend logs that it does something else",
 }
 _ENDS = (Kind.SIGNAL, Kind.EXIT, Kind.TIMEOUT, Kind.OUT_OF_MEMORY)  # of a process, with a message that names the end
+_OF_THE_SCRIPT = re.compile(r" at line \d+|; with other rounding [^:]*")  # which the receiver of a repro does not have
 
 
 def title_of(case: Case) -> str:
     """Return the title of an issue about the failure: `[backend] SIGFPE compiling torch.matmul with an empty input`."""
     message = headline(case.failure.message) if case.level is Level.SOURCE and _has_message(case) else ""
-    message = case.script.sight or message
+    message = _OF_THE_SCRIPT.sub("", case.script.sight) or message
     said = f": {shortened(message, _MAX_TITLE_MESSAGE_CHARS)}" if message else ""
     name = "torch.compile" if case.level is Level.SOURCE and case.backend.name == "eager" else case.backend.name
     return f"[{name}] {event_of(case)}{_condition(case)}{said}"
