@@ -173,7 +173,7 @@ def _in_child(
 class GraphProgress:
     """Shows `progress` of a script's run, with the last graph that a backend got. `tick` reads what was logged.
 
-    For a long backend call it also shows the seconds that count for the hang limit of `watch`, and that limit.
+    For a long backend call it also shows the seconds so far, and the limit, as `watch` counts them.
     """
 
     def __init__(self, folder: Path, progress: Progress, ui: Ui, watch: Watch) -> None:

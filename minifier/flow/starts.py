@@ -201,8 +201,7 @@ def _reduced(
 
 
 def _has_varying_messages(attempt: Attempt) -> bool:
-    """Whether many graphs smaller than the reduced graph raised the same type of exception in the same function, each
-    with its own message."""
+    """Whether many smaller graphs raised the same type of exception in the same function, but with other messages."""
     if attempt.reduced is None or attempt.repro_result is not None:
         return False
     summary = attempt.reduced.summary

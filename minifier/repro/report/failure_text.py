@@ -216,11 +216,9 @@ def duplicates(case: Case, key: str) -> Iterable[Section]:
 def both_errors(outcome: Outcome) -> Iterable[Section]:
     """Show the script's failure and the repro's: errors of results, a traceback, or the output and what ended it."""
     failure = outcome.failure
-    if failure.differences:
-        blocks = ["Original:", *_differences(failure), *_elements(outcome)]
-    else:
-        shown = "The script with a check:" if outcome.case.script.sight else "Original:"  # by itself it shows nothing
-        blocks = [shown, *_logged(failure.traceback or failure.message)]
+    head = "The script with a check:" if outcome.case.script.sight else "Original:"  # by itself it shows nothing
+    logged = _logged(failure.traceback or failure.message)
+    blocks = [head, *([*_differences(failure), *_elements(outcome)] if failure.differences else logged)]
     if written := (outcome.minimal or outcome.case).failure.written:
         blocks += ["What native code wrote before that, or the innermost functions of its stack:", *_logged(written)]
     if outcome.verification is not None and outcome.verification.runs:

@@ -67,7 +67,8 @@ def _search_statements(edits: EditSearch, lines: Sequence[int]) -> None:
     tree = tree_of(edits.source, edits.lab.frozen)
     traced = [number for line in lines if (number := tree.at_line(line)) is not None]
     frozen = [number for number, node in enumerate(tree.statements) if node in tree.frozen]
-    is_likely = bool(traced) and edits.takes(tree.code(likely_statements(tree, [*traced, *frozen])))
+    likely = tree.code(likely_statements(tree, [*traced, *frozen])) if traced else ""
+    is_likely = likely == edits.source or (bool(likely) and edits.takes(likely))
     edits.run(STATEMENTS[0], _removals, is_doubtful=is_likely)  # most of the likely ones are needed
 
 
