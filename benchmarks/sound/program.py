@@ -47,19 +47,21 @@ def main() -> None:
         inputs = tuple(x.to(memory_format=formats[x.dim()]) for x in inputs)
     model.train(asked.train)
     compiled = torch.compile(model, backend=asked.backend, dynamic=asked.dynamic or None)
-    with torch.set_grad_enabled(asked.train), torch.autocast("cpu", torch.bfloat16, enabled=asked.autocast):
-        if not asked.train:
+    autocast = torch.autocast("cpu", torch.bfloat16, enabled=asked.autocast)
+    if not asked.train:
+        with torch.no_grad(), autocast:
             for count in (2, 1) if asked.dynamic and len(inputs[0]) == 2 else (len(inputs[0]),) * 2:
                 result = compiled(*(x[:count] for x in inputs))
                 print("result", [tuple(part.shape) for part in (result if isinstance(result, tuple) else (result,))])
-            return
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-        for _ in range(3):
-            optimizer.zero_grad()
+        return
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for _ in range(3):
+        optimizer.zero_grad()
+        with autocast:  # for each step: until it ends, eager mode goes on with the weights that it has cast
             loss = summed(compiled(*inputs))
-            loss.backward()
-            optimizer.step()
-            print(f"loss {loss.item():.4f}")
+        loss.backward()
+        optimizer.step()
+        print(f"loss {loss.item():.4f}")
 
 
 if __name__ == "__main__":
