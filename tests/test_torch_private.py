@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from minifier.torch_side.interfaces import TORCH
 from minifier.torch_side.torch_private import dynamo, graphs, inductor, modes
+from minifier.torch_side.torch_private.fake_kernels import wrong_fake_kernel
 
 X = torch.ones(2, 3)
 
@@ -189,3 +190,18 @@ def test_modes_come_off_while_a_backend_is_called_and_while_inputs_are_made():
         assert state() == (True, False, "meta")
     with modes.as_while_compiling():
         assert torch.is_grad_enabled()
+
+
+@torch.library.custom_op("minifier_tests::turned", mutates_args=())
+def turned(x: torch.Tensor) -> torch.Tensor:
+    return x.t().contiguous()
+
+
+turned.register_fake(torch.empty_like)
+
+
+def test_a_fake_kernel_that_gives_other_sizes_is_seen_and_ops_of_torch_are_not_looked_at():
+    op, how = wrong_fake_kernel(lambda: turned(X + 1))
+    assert op == "minifier_tests.turned" and "[3, 2]" in how and "[2, 3]" in how
+    for call in (lambda: turned(torch.ones(3, 3)), lambda: torch.relu(X), lambda: X + torch.ones(99)):
+        assert wrong_fake_kernel(call) == ("", "")

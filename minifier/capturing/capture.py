@@ -414,18 +414,6 @@ def run_synchronously(found: FoundFailures, ui: Ui = SILENT) -> FoundFailures:
     return again if is_shown else found
 
 
-def passes_without(found: FoundFailures, class_path: str, seconds: float, ui: Ui = SILENT) -> bool:
-    """Run the script again, and do not compile the forward of a class; tell whether no call and nothing else fails.
-
-    It does not pass where nothing else is compiled either. The run ends after so many seconds, and does not pass then.
-    """
-    folder = tempfile.mkdtemp(dir=found.work)
-    run = rerun(found, folder, ui, uncompiled=class_path, seconds=seconds).captured
-    if run.end.interrupted:
-        raise KeyboardInterrupt
-    return run.graphs > 0 and not (run.failing or run.failure or run.end.timed_out) and run.end.status == 0
-
-
 def compiles_nothing(found: FoundFailures) -> bool:
     """Whether a script that another backend shall compile ran to its end without a graph."""
     captured = found.captured

@@ -71,7 +71,6 @@ class Terms:
     other_rounding: each op rounds in another way, and clocks run faster: what differs then is noise.
     module_calls: calls of modules from outside of modules are compiled, where another backend than the script's does.
     variables: environment variables that are set before the script runs.
-    uncompiled: the class, as `module:qualname`, whose forward is not compiled; "" for none.
     seconds: the run is stopped after this time.
     """
 
@@ -88,14 +87,11 @@ class Terms:
     other_rounding: bool = False
     module_calls: bool = False
     variables: tuple[tuple[str, str], ...] = ()
-    uncompiled: str = ""
     seconds: float = math.inf
 
     @property
     def purpose(self) -> str:
         """Why the script runs again; "" for its first run, whose output is the user's."""
-        if self.uncompiled:
-            return f"with torch.compiler.disable on {self.uncompiled.rpartition(':')[2]}"
         if self.comparing is not None:
             return "comparing results with eager's"
         if self.other_rounding:

@@ -20,8 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minifier.capturing.capture import passes_without
-from minifier.capturing.compile_modes import statement_of
 from minifier.data.case import EAGER, BackendReference, BackendSource, Case
 from minifier.data.case.literals import WITHOUT, setting_statement
 from minifier.data.case.run_folder import RunFolder
@@ -41,7 +39,7 @@ from minifier.flow.repro_search import in_place_of, search_for
 from minifier.process.child import signal_name
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.progress import SILENT, Phase, Progress, Ui
-from minifier.reduction.explain import OWN_PASS, Change, changes_of, explain, with_setting
+from minifier.reduction.explain import FAKE_KERNEL, OWN_PASS, Change, changes_of, explain, with_setting
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
 from minifier.reduction.summary import ALIKE, Summary
 from minifier.repro.emit.repro import Repro, write_repro
@@ -197,7 +195,6 @@ def end_of_control(end: ChildEnd, failure: Failure) -> str:
 
 _MIN_SECONDS = 20.0  # for an explanation, however short the reduction was
 _MAX_SHARE = 0.5  # of the reduction's seconds, for an explanation
-_MAX_CLASSES = 2  # that are excluded from compilation, one after the other: each takes a run of the script
 
 
 def explain_folder(folder: Path, seconds: float, run: Run) -> Outcome:
@@ -261,7 +258,8 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
         return summary
     known = summary
     part, reason = part_ahead_of_backend(case, summary.failing_control)
-    if part in ("", DECOMPOSES) and explanation.part:  # which decomposition, say
+    is_fake = explanation.part.startswith(FAKE_KERNEL)  # a control fails with it, too
+    if explanation.part and (is_fake or part in ("", DECOMPOSES)):  # which decomposition, say
         part, reason = explanation.part, f"{explanation.reason} {reason}".strip()
     summary = replace(
         summary,
@@ -281,8 +279,6 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
                 summary = _with_source_at_fault(summary, change) if change.source else summary
                 summary = replace(summary, workarounds=(change.line,))
                 break
-        if not summary.workarounds and not run.interrupted.is_set():
-            summary = replace(summary, uncompiled=_uncompiled(attempt, seconds) or known.uncompiled)
     return summary if summary.workarounds else replace(summary, workarounds=known.workarounds)
 
 
@@ -297,24 +293,6 @@ def _with_source_at_fault(summary: Summary, change: Change) -> Summary:
     how = "Without it" if is_left_out else f"With {change.line}"
     part = f"what the program's own {change.source} asks for"
     return replace(summary, part=part, reason=f"{how} the repro does not fail.")
-
-
-def _uncompiled(attempt: Attempt, seconds: float) -> str:
-    """Return a statement with which the script passes: it excludes the module of an op that is left; "" for none.
-
-    The whole model is no answer, and a script that takes long is not run again.
-    """
-    case, call = attempt.case, attempt.call
-    if call is None or attempt.reduced is None:  # of a folder, whose script may have changed
-        return ""
-    innermost = [node.modules[-1][2] for node in attempt.reduced.minimal.graph.ops if len(node.modules) > 1]
-    classes = dict.fromkeys(each for each in innermost if "<" not in each)  # a local class has no name to write
-    if call.found.captured.seconds > seconds or case.failure.fingerprint.kind is Kind.SILENT_FALLBACK:
-        return ""
-    for each in itertools.islice(classes, _MAX_CLASSES):
-        if passes_without(call.found, each, seconds, attempt.run.ui):
-            return statement_of(each)
-    return ""
 
 
 def _passes(attempt: Attempt, case: Case, repro: Repro) -> bool:

@@ -34,7 +34,7 @@ from minifier.process.machine import cores
 from minifier.process.progress import Phase, Progress
 from minifier.reduction.passes.state import with_option, without_config, without_option
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed, tell
-from minifier.reduction.probe.evaluate import evaluate
+from minifier.reduction.probe.evaluate import compare_fake_kernels, evaluate
 from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads, imported_backend, prepare_case
 from minifier.reduction.probe.verdicts import Judged, judge, last_stage, prepare_cache
 from minifier.reduction.probe_runner import LAST_SECONDS, first_seconds
@@ -87,6 +87,8 @@ _DUMPED = ("aot-*.py", "fx_graph_transformed.py", "ir_post_fusion.txt", "output_
 _MAX_DUMP_CHARACTERS = 2**20
 _MAX_OTHER_CHARACTERS = 160  # of another failure
 _UNCHANGED = "the program as it is"
+FAKE_KERNEL = "the fake kernel of "  # begins the phrase for this part
+_NOT_AS_PROMISED = "Without a backend, what the operator returns is not what its fake kernel gives: {}"
 _APPLIED = "applied "  # begins the key of a fact that a probe tells
 _ANSWERS = {
     Verdict.SAME: FAILS,
@@ -116,16 +118,12 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class _Application:
-    """The `number`th application (from 1) of a part, and its name: of a pass, of an op.
-
-    `alone`: it was left out alone, and not with all that follow.
-    """
+    """The `number`th application (from 1) of a part, and its name: of a pass, of an op."""
 
     part: str
     number: int
     total: int
     name: str
-    alone: bool = False
 
     @property
     def phrase(self) -> str:
@@ -144,7 +142,7 @@ class _Application:
     @property
     def reason(self) -> str:
         """Return what was measured of it."""
-        if self.number == 1 or self.alone:
+        if self.number == 1:
             return "Without it, the reduced program does not fail."
         return f"The reduced program fails with it, and not with the {self.number - 1} before it alone."
 
@@ -299,7 +297,7 @@ class _Explainer:
     """Probes a Case with one change after the other.
 
     `applied` has the names of what the first of the last probes applied, by part. The graphs that AOTAutograd's
-    compilers get are written into `dumps`, unless it is None.
+    compilers get are written into `dumps`, unless it is None. All probes leave out the parts that are `unneeded`.
     """
 
     def __init__(
@@ -318,6 +316,7 @@ class _Explainer:
         self.answers: list[tuple[str, str]] = []
         self.applied: dict[str, list[str]] = {}
         self.dumps: Path | None = None
+        self.unneeded: set[str] = set()
 
     def explanation(self) -> Explanation:
         at_fault: _Application | None = None
@@ -328,6 +327,8 @@ class _Explainer:
             (verdict,) = self._asked([_UNCHANGED], [self.case])
             if verdict is not Verdict.SAME and self.prepared.has_threads:
                 raise StartsThreads(self.case.backend.name)
+            if verdict is Verdict.SAME and (found := self._fake_kernel()) is not None:
+                return found
             applied = self.applied
             for group in changes_of(self.case) if verdict is Verdict.SAME else ():
                 lines = (each.line for each in group if self._asked([each.line], [each.case]) == [Verdict.PASS])
@@ -336,24 +337,34 @@ class _Explainer:
                 has_inductor = bool(set(applied) - _NOT_OF_INDUCTOR)
                 artifacts = self._dumped(has_inductor)
                 parts = [part for part in _PARTS if part in applied]
-                whole = self._answers_without(parts)
+                whole = {} if has_inductor else self._answers_of_functions(parts)
+                whole |= self._answers_without([part for part in parts if part not in whole])
                 first = next((part for part in parts if whole.get(part) is Verdict.PASS), None)
                 at_fault = self._first_at_fault(first, applied[first]) if first is not None else None
                 for setting in self._avoiding(at_fault) if has_inductor else ():
                     avoiding.append(setting)
-                if at_fault is None and not avoiding:
-                    needed = (part for part in parts if whole.get(part) is Verdict.OTHER and len(applied[part]) > 1)
-                    at_fault = next(filter(None, (self._alone(part, applied[part]) for part in needed)), None)
         except (_TimeIsUp, KeyboardInterrupt):
             pass  # the answers so far stand
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
         part, reason = (at_fault.phrase, at_fault.reason) if at_fault is not None else ("", "")
+        if reason and self.unneeded:
+            reason += f" Both times without {' and '.join(_PARTS[each] for each in sorted(self.unneeded))}."
         phrases = [_PHRASES[setting] for setting in avoiding if setting in _PHRASES]
         if phrases and (at_fault is None or at_fault.part not in _NAMED):
             line = setting_statement(next(setting for setting in avoiding if setting in _PHRASES))
             part, reason = phrases[0], f"With {line} the reduced program does not fail."
         return Explanation(tuple(self.answers), part, reason, tuple(avoiding), tuple(passing), artifacts)
+
+    def _fake_kernel(self) -> Explanation | None:
+        """Return the explanation of a Case with an operator whose fake kernel does not describe its results."""
+        self.probes += 1
+        limits = Limits(self.settings.timeout or first_seconds(self.case), self.settings.memory)
+        job = functools.partial(compare_fake_kernels, self.prepared, self.case)
+        told = run_again_if_killed([job], limits, self.scratch)[0].result or {}
+        if not told.get("op"):
+            return None
+        return Explanation(part=f"{FAKE_KERNEL}{told['op']}", reason=_NOT_AS_PROMISED.format(told["how"]))
 
     def _asked(self, changes: Sequence[str], cases: Sequence[Case], left_out: Sequence[_LeftOut] = ()) -> list[Verdict]:
         """Probe the Cases, with these changes in words, at once, and each without the applications left out of it.
@@ -388,7 +399,8 @@ class _Explainer:
         def is_left_out(part: str, name: str) -> bool:
             tell(**{f"{_APPLIED}{next(numbers)}": (part, name)})
             counts[part] += 1
-            return left_out is not None and part == left_out.part and counts[part] in left_out.numbers
+            is_chosen = left_out is not None and part == left_out.part and counts[part] in left_out.numbers
+            return is_chosen or part in self.unneeded
 
         def compiled(
             _token: None, part: str, gm: torch.fx.GraphModule, _inputs: Any, call: functools.partial[Any]
@@ -442,7 +454,8 @@ class _Explainer:
 
     def _without(self, *left_out: _LeftOut) -> list[Verdict]:
         """Probe the Case without each of these applications, at once."""
-        return self._asked([each.change for each in left_out], [self.case] * len(left_out), left_out)
+        also = "".join(f", nor {_PARTS[part]}" for part in sorted(self.unneeded))
+        return self._asked([f"{each.change}{also}" for each in left_out], [self.case] * len(left_out), left_out)
 
     def _batches(self, items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
         """Yield the items, as many together as are probed at once."""
@@ -459,32 +472,29 @@ class _Explainer:
                 break
         return answers
 
-    def _first_at_fault(self, part: str, names: Sequence[str]) -> _Application:
-        """Return the application with which the Case fails of a part without which it passes, found by bisection.
+    def _answers_of_functions(self, parts: Sequence[str]) -> dict[str, Verdict]:
+        """Return the answer without each of the backend's functions; what it fails without stays out from here on.
 
-        Where it fails in another way without some, these are needed: then each is left out alone.
+        So a compiler that fails without a decomposition does not hide that the decomposition is at fault.
         """
+        answers: dict[str, Verdict] = {}
+        for part in filter(_FUNCTIONS.__contains__, parts):
+            (answers[part],) = self._without(_LeftOut(part, range(1, sys.maxsize), "without"))
+            if answers[part] is Verdict.SAME:
+                self.unneeded.add(part)
+        return answers
+
+    def _first_at_fault(self, part: str, names: Sequence[str]) -> _Application:
+        """Return the application with which the Case fails of a part without which it passes, found by bisection."""
         passing, failing, total = 0, len(names), len(names)
         while failing - passing > 1:
             middle = (passing + failing) // 2
             which = f"only the first {middle} of {total} of"
             (verdict,) = self._without(_LeftOut(part, range(middle + 1, sys.maxsize), which))
             if verdict not in (Verdict.PASS, Verdict.SAME):
-                return self._alone(part, names) or _Application(part, 1, 1, "")
+                return _Application(part, 1, 1, "")
             passing, failing = (middle, failing) if verdict is Verdict.PASS else (passing, middle)
         return _Application(part, failing, total, names[failing - 1])
-
-    def _alone(self, part: str, names: Sequence[str]) -> _Application | None:
-        """Return the first application that is at fault alone: the Case passes without it."""
-        total = len(names)
-        for batch in self._batches(list(enumerate(names, 1))):
-            left_out = (
-                _LeftOut(part, range(n, n + 1), f"without {name}, number {n} of {total} of") for n, name in batch
-            )
-            for (number, name), verdict in zip(batch, self._without(*left_out), strict=True):
-                if verdict is Verdict.PASS:
-                    return _Application(part, number, total, name, alone=True)
-        return None
 
     def _avoiding(self, at_fault: _Application | None) -> Iterator[Setting]:
         """Yield the settings with which the Case passes, that of the pass at fault first."""

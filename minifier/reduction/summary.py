@@ -57,7 +57,6 @@ class Summary:
     is at fault; with the failing control as the backend, if there is one. `part` is a phrase for the part of the
     compiler at fault, `reason` a sentence with the probe that tells it, and `workarounds` are changes that avoid the
     failure, verified (`reduction/explain.py`).
-    `uncompiled` is a statement with which the script itself ran to its end without a failing call.
     `artifacts` are the names of files with what the compiler made of the minimal Case.
     `unanswered` is the number of candidates that gave no answer, however often they were asked. Of the candidates that
     prove the ops, `unanswered_ops` gave no answer, and eager failed on `invalid_ops`.
@@ -85,7 +84,6 @@ class Summary:
     part: str = ""
     reason: str = ""
     workarounds: tuple[str, ...] = ()
-    uncompiled: str = ""
     artifacts: tuple[str, ...] = ()
     unanswered: int = 0
     unanswered_ops: int = 0

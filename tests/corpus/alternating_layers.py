@@ -2,6 +2,7 @@ r"""One kind of layer only: a nested region within another is used again for a l
 
 source: https://github.com/pytorch/pytorch/issues/192905
 reach: exit 0, 20 statements
+shows: backend="eager"
 cause: reuse identity
 """
 

@@ -1,6 +1,8 @@
 r"""Inductor fails at a custom op whose fake kernel gives other strides; a helper registers it, and others.
 
 reach: exit 0, 1 op
+says: at fault  the fake kernel of bank\.mix
+run: --explain
 shows: def kernel_of\(.*contiguous\(\).*torch\.ops\.bank\.mix\(x, x\)
 hides: swish
 """

@@ -1,6 +1,8 @@
 r"""AssertionError when the compiled code runs: a custom operator's fake kernel promises another memory layout.
 
 reach: exit 0, 1 op
+says: at fault  the fake kernel of music\.turn
+run: --explain
 shows: custom_op.*torch\.ops\.music\.turn
 hides: scaled_dot_product|rms_norm
 """

@@ -23,7 +23,6 @@ KNOWN = replace(
     Summary(3, 1, 1, 1, {"total": 5}, True, "", 1.0),
     part="a pass",
     reason="Without it the repro does not fail.",
-    uncompiled="torch.compiler.disable(model.Block)",
     workarounds=("torch._inductor.config.fallback_random = True",),
     artifacts=("output_code.py",),
 )

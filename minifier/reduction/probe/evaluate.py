@@ -36,6 +36,7 @@ from minifier.torch_side.fx.inputs import NotRecorded, Recorder, make_inputs
 from minifier.torch_side.fx.tensors import TensorFile
 from minifier.torch_side.torch_private.aot import observe_aot_compilers
 from minifier.torch_side.torch_private.autograd import outside_transforms
+from minifier.torch_side.torch_private.fake_kernels import wrong_fake_kernel
 from minifier.torch_side.torch_private.inductor import observe_loading, raised_ahead_of_loading, tame_inductor
 from minifier.torch_side.torch_private.modes import print_native_stacks
 
@@ -150,6 +151,21 @@ def run_backward_eagerly(prepared: PreparedCase, case: Case) -> dict[str, Any]:
         except Exception as error:  # noqa: BLE001 - the user's graph failing in eager is an answer
             return {"status": "invalid", "links": describe(error), "traceback": text(error)}
     return {"status": "pass"}
+
+
+def compare_fake_kernels(prepared: PreparedCase, case: Case) -> dict[str, Any]:
+    """Run the Case without a backend; return {"op", "how"} of `wrong_fake_kernel`."""
+    prepared.know_devices()
+    values = make_inputs(case.inputs, prepared.tensors, prepared.recorded)
+
+    def call() -> None:
+        result = build_graph(case.graph, prepared.tensors)(*values)
+        if case.backward:
+            run_backward(result)
+
+    with in_state(case.state):
+        op, how = wrong_fake_kernel(call)
+    return {"status": "pass", "op": op, "how": how}
 
 
 def look_at_inputs(prepared: PreparedCase, inputs: Sequence[Input]) -> dict[str, Any]:

@@ -170,8 +170,6 @@ def _explained(outcome: Outcome) -> Iterator[ResultRow]:
     if outcome.summary is not None and outcome.summary.workarounds:
         line = what_to_do(outcome.summary.workarounds[0], note="  # tested on the repro")
         yield ResultRow("avoid", line, verbatim=True)
-    elif outcome.summary is not None and outcome.summary.uncompiled:
-        yield ResultRow("avoid", f"{outcome.summary.uncompiled}  # tested on the script", verbatim=True)
 
 
 def _others(outcome: Outcome) -> Iterator[ResultRow]:

@@ -270,14 +270,13 @@ def _origin(node: Node) -> dict[str, str]:
 
 
 def _explained(summary: Summary) -> dict[str, Any] | None:
-    if not (summary.part or summary.explained or summary.workarounds or summary.uncompiled):
+    if not (summary.part or summary.explained or summary.workarounds):
         return None
     probes = [{"changed": change, "result": result} for change, result in summary.explained]
     return {
         "part": summary.part or None,
         "reason": summary.reason or None,
         "workarounds": list(summary.workarounds),
-        "uncompiled": summary.uncompiled or None,
         "probes": probes,
         "artifacts": list(summary.artifacts),
     }

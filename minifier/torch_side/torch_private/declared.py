@@ -147,6 +147,9 @@ CLEAR_TRANSFORMS = _declare(
     "torch._functorch.pyfunctorch:temporarily_clear_interpreter_stack",
     loses="recorded values of graphs inside the transforms of torch.func",
 )
+CROSS_REFERENCE = _declare(
+    "torch._subclasses.fake_utils:CrossRefFakeMode", loses="whether the fake kernel of a custom operator is at fault"
+)
 _declare(
     "torch.utils._python_dispatch:TorchDispatchMode.supports_higher_order_operators",  # since torch 2.9
     loses="known values in the bodies of higher-order ops: a body keeps more ops and inputs than it needs",
