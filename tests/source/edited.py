@@ -2,6 +2,8 @@
 
 import textwrap
 
+import torch  # noqa: F401 - whose modules an import may name
+
 from minifier.repro.source.passes import COARSE_PASSES, FINE_PASSES, LAST_PASSES
 from minifier.repro.source.script import Script
 

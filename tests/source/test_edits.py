@@ -2,6 +2,7 @@
 
 import pytest
 
+from minifier.repro.source.script import with_eager_backend
 from tests.source.edited import edited
 
 CALLED_ONCE = ("functions", "imports")
@@ -216,3 +217,10 @@ def test_an_edit_that_libcst_refuses_is_left_out():
     text = "xs = (a,)\ndef f(x, y=1):\n    y\nf(*xs)\n"
     codes = edited(text, "targets", "aliases", "elements")
     assert codes and all(compile(code, "edit.py", "exec") for code in codes)
+
+
+def test_the_backend_becomes_eager():
+    source = "@torch.compile\ng = torch.compile(f, mode='x')\nn.compile(backend=b, dynamic=True)\nre.compile(x)\n"
+    eager = with_eager_backend(source.replace("\ng", "\ndef f(x): ...\ng")).replace('backend="eager"', "E")
+    expected = "@torch.compile(E)\ndef f(x): ...\ng = torch.compile(f, E)\nn.compile(dynamic=True, E)\nre.compile(x)\n"
+    assert eager == expected

@@ -52,6 +52,7 @@ from minifier.repro.source.frozen import Frozen
 from minifier.repro.source.probe import TIMEOUT_FACTOR, SourceLab, passed, write_others
 from minifier.repro.source.reduce import reduce_source
 from minifier.repro.source.run_source import with_first
+from minifier.repro.source.script import with_eager_backend
 from minifier.repro.source.statement_tree import deep_sources, tree_of
 from minifier.torch_side.fx.script_objects import FILE
 
@@ -89,17 +90,28 @@ def first_failure(
     if shorter != source:
         source, first = _shows(lab, [shorter], of_backend, known)
         failure = _failure(first)
+    failure = _look_for(lab, first, known)
+    lab.leave_out_backends(source)
+    if lab.without_backends and (plain := with_eager_backend(source)) != source:
+        run = SourceRun(plain, lab.run(plain))
+        if seen(run.end) is not None and same(failure.fingerprint, _failure(run).fingerprint):
+            source, failure = plain, _look_for(lab, run, known)
+    if not lab.holds([source])[0]:
+        raise NoRepro(f"{said} fails in another way each time it is run")
+    return source, failure
+
+
+def _look_for(lab: SourceLab, first: SourceRun, known: KnownRun) -> Failure:
+    """Have the lab look for the failure of this run, and return it."""
+    failure = _failure(first)
     failure = replace(failure, fingerprint=replace(failure.fingerprint, at_traced=True))
     lab.sought = failure.fingerprint
-    lab.missing = missing_names(source)
+    lab.missing = missing_names(first.source)
     lab.conditions = [SameLine(first), *([Kept(known.check), SameDraws()] if known.check else [])]
     if not _type(failure.fingerprint).startswith(ERRORS_OF_DYNAMO):
         frozen = Frozen(first, has_other_check=bool(known.check))
         lab.conditions += [frozen, *([SameSeeds(first)] if frozen.has_check or known.check else [])]
-    lab.leave_out_backends(source)
-    if not lab.holds([source])[0]:
-        raise NoRepro(f"{said} fails in another way each time it is run")
-    return source, failure
+    return failure
 
 
 def _shows(lab: SourceLab, sources: list[str], of_backend: Case | None, known: KnownRun) -> tuple[str, SourceRun]:

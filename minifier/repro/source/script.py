@@ -168,6 +168,31 @@ def _compiles(call: cst.Call) -> bool:
     return is_of_torch or any(map(names_backend, call.args))
 
 
+_TORCH_COMPILE = m.Attribute(m.Name("torch"), m.Name("compile"))
+_OF_BACKEND = m.Arg(keyword=m.Name("backend") | m.Name("mode") | m.Name("options"))
+_EAGER = cst.ensure_type(cst.parse_expression('f(backend="eager")'), cst.Call).args[0]
+
+
+def with_eager_backend(source: str) -> str:
+    """Return the source with `backend="eager"` in each call of torch.compile, and in others that name a backend.
+
+    >>> with_eager_backend("f = torch.compile(f, mode='default')")
+    'f = torch.compile(f, backend="eager")'
+    """
+    any_ = m.ZeroOrMore()
+    compiling = m.Call(_TORCH_COMPILE) | m.Call(args=[any_, m.Arg(keyword=m.Name("backend")), any_])
+
+    def in_eager(node: cst.CSTNode, _: object) -> cst.CSTNode:
+        if isinstance(node, cst.Decorator):
+            return node.with_changes(decorator=cst.Call(node.decorator, [_EAGER]))
+        assert isinstance(node, cst.Call), "nothing else is found"
+        return node.with_changes(args=[*(each for each in node.args if not m.matches(each, _OF_BACKEND)), _EAGER])
+
+    changed = m.replace(cst.parse_module(source), compiling | m.Decorator(_TORCH_COMPILE), in_eager)
+    assert isinstance(changed, cst.Module), "a module stays"
+    return changed.code
+
+
 def imported_names(module: cst.Module) -> frozenset[str]:
     """Return the names that imports bind, but for those of `import *`."""
     aliases = (node for node in m.findall(module, m.ImportAlias()) if isinstance(node, cst.ImportAlias))
