@@ -13,8 +13,6 @@ from minifier.data.case import Case, Drawn, Stored, TensorInput
 from minifier.data.case.calls import without_other_inputs
 from minifier.data.case.expressions import floats_in_tensors
 from minifier.data.case.inputs import bases, views_among
-from minifier.data.case.ops import atoms, with_ops
-from minifier.data.failure import Verdict
 from minifier.reduction.passes.arguments import literal_steps
 from minifier.reduction.passes.edits import Edit, Row, with_tensors
 from minifier.reduction.passes.inputs import dtype_edits, dtypes_like, is_integer, plain, with_own_memory, with_source
@@ -29,7 +27,7 @@ _MAX_ELEMENTS = 4096  # of an input that is drawn, as its values stand in the Ca
 _INFORMATIVE = ("literals", "sizes", "dtypes", "layout", "data", "arguments")  # passes, the most informative first
 _SIZE, _STRIDE = "size ", "stride of "
 _AT_LEAST = "a size of {} or more"
-_ENDS = 2  # of the values that an input may have
+_FEW_DRAWS = range(4, DRAWS)  # of a smaller size, where values do not matter; with both signs
 _MIN_SHARE = 0.5  # of the minimal Case's draws that fail: with fewer, eight passing draws may be chance
 _OPS = ("bypass", "pairs", "merge", "together")  # passes whose rejected rows only repeat that no op can go
 
@@ -225,7 +223,8 @@ class _Measurement:
 
         if size - 1 in taken or not passes(*{1, size - 1}):
             return ""
-        if self.simplifier.shows([_at_an_end(size_edits(self.case, size, 1)[0], end) for end in range(_ENDS)]):
+        smaller = self.simplifier.programs(size_edits(self.case, size, 1)[:1])
+        if any(self.simplifier.shown([redrawn(each, n) for each in smaller for n in _FEW_DRAWS])):
             return ""  # a smaller size failed to show it for its only draw
         more = next(n for n in itertools.count(size + 1) if n not in taken and n % size)
         free = (n for n in itertools.count(2 * size, size) if not {n - 1, n, n + 1}.intersection(taken))
@@ -318,51 +317,19 @@ def _without_sharing(case: Case) -> Case:
     return with_tensors(case, own)
 
 
-def _at_an_end(edit: Edit, end: int) -> Edit:
-    """Return the edit with the lowest (`end` 0) or the highest value in place of all values drawn from a range.
+def nearest(case: Case, variants: Sequence[tuple[str, Case]]) -> Case | None:
+    """Return the variant, of those that pass, closest to the minimal Case: their difference is often the diagnosis.
 
-    Normal values become -1 in place of the lowest. It changes nothing if no value is drawn.
+    `variants` are (pass, Case). The most informative come first, then those of about as many elements, then the
+    smallest edit.
     """
-
-    def one_value(item: TensorInput) -> TensorInput:
-        drawn = item.source
-        if drawn == Drawn("randn") and end == 0:
-            return replace(item, source=Drawn("full", -1.0))
-        if not isinstance(drawn, Drawn) or drawn.how not in ("rand", "randint"):
-            return item
-        if drawn.how == "randint":
-            assert isinstance(drawn.low, int) and isinstance(drawn.high, int), "as drawn"
-            return replace(item, source=Drawn("full", (drawn.low, drawn.high - 1)[end]))
-        low = drawn.low or 0.0
-        return replace(item, source=Drawn("full", (low, low + drawn.spread)[end]))
-
-    def changed(case: Case) -> Case:
-        redrawn = with_tensors(case, one_value)
-        return case if redrawn == case else edit(redrawn)
-
-    return changed
-
-
-def nearest(simplifier: Simplifier, needs: Needs) -> Case | None:
-    """Return the passing Case closest to the minimal Case, or None: their difference is often the diagnosis.
-
-    Variants of which each draw passed come first, then those that passed once; among these the most informative, then
-    those of about as many elements, then the smallest edit. Without any, the minimal graph is probed without its last
-    op.
-    """
-    case, runner = simplifier.case, simplifier.runner
-    if variants := needs.passing or simplifier.passing_variants:
-        return min(variants, key=lambda pair: _distance(case, *pair))[1]
-    groups = atoms(case.graph)
-    if len(groups) < 2:
-        return None
-    shorter = with_ops(case, [name for group in groups[:-1] for name in group])
-    (judged,) = runner.probe([shorter])
-    return shorter if judged.verdict is Verdict.PASS else None
+    return min(variants, key=lambda pair: _distance(case, *pair))[1] if variants else None
 
 
 def _distance(case: Case, family: str, variant: Case) -> tuple[int, int, int]:
-    rank = _INFORMATIVE.index(family) if family in _INFORMATIVE else len(_INFORMATIVE)
+    is_cut = len(numbers(variant)) < len(numbers(case))  # to a size of 1, with which many an op does nothing
+    is_informative = family in _INFORMATIVE and not is_cut
+    rank = _INFORMATIVE.index(family) if is_informative else len(_INFORMATIVE)
     before, after = ({repr(part) for part in _parts(each)} for each in (case, variant))
     return rank, abs(case.elements - variant.elements), sum(map(len, after - before))
 

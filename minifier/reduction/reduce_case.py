@@ -145,7 +145,8 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     others: list[OtherFailure] = []
     with contextlib.suppress(KeyboardInterrupt), runner.going_on("nearest"):
         is_whole = finished and not needs.interrupted and simplifier.finished
-        if is_whole and (passing := nearest(simplifier, needs)) is not None:
+        variants = (needs.passing or simplifier.passing_variants) if is_whole else []
+        if (passing := nearest(simplifier.case, variants)) is not None:
             save_reduced(runner, passing, folder.nearest)
     with contextlib.suppress(KeyboardInterrupt), runner.going_on("other failures"):
         others = save_others(runner, folder, reduced)

@@ -61,7 +61,7 @@ def live_parts(text: str) -> list[str]:
     return found
 
 
-FOLDED = ("more", "torch.utils.collect_env", "The graph as captured: 2 ops", "an error of minify")
+FOLDED = ("more", "torch.utils.collect_env", "an error of minify")
 OWN_HTML = ("</details>", *(f"<details>\n<summary>{title}</summary>" for title in FOLDED))
 
 

@@ -129,6 +129,8 @@ def explain_command(folder: Path, budget: float, interpreters: Interpreters, tru
             from minifier.flow.explain import explain_folder
 
             outcome = explain_folder(folder, budget, run)
+        if outcome.summary is not None and not outcome.summary.part:
+            console.say("no part at fault was found: report.md has what was asked, with the answers")
         console.final(outcome)
     return int(ExitCode.REDUCED)
 

@@ -29,14 +29,14 @@ from minifier.capturing.observer import Observer
 from minifier.capturing.process_state import reported_baseline
 from minifier.capturing.script_limits import Terms
 from minifier.data.case import Case, TensorMeta
-from minifier.data.case.run_folder import RunFolder, next_place, shown_path
+from minifier.data.case.run_folder import RunFolder, next_place, shown_path, typed_path
 from minifier.data.case.store import CASE, FINISHED, load, save
 from minifier.data.case.switches import variables
 from minifier.data.failure import Failure
 from minifier.data.failure.normalise import printable
 from minifier.errors import NoRepro, UsageError
 from minifier.flow.embed.reducing import LOG, StatusLine, start_reducing, wait_for, wait_for_repro
-from minifier.flow.embed.session import free_folder, name_of, source_here
+from minifier.flow.embed.session import free_folder, name_of, source_here, tell
 from minifier.flow.embed.try_recorded import read_answer
 from minifier.flow.first_failure import ANY_FAILURE
 from minifier.flow.folders import keep_source
@@ -99,7 +99,11 @@ def minify(
         place = next_place(words or "function").absolute() if out is None else free_folder(out)
         keep_case(found.case, place)
         limit = [] if timeout is None else ["--timeout", str(timeout)]
-        wait_for_repro(start_reducing(place, [*limit, *options]), place, status)
+        try:
+            wait_for_repro(start_reducing(place, [*limit, *options]), place, status)
+        except KeyboardInterrupt as interrupt:
+            tell(interrupt, f"minifier: `minify reduce {typed_path(place)}` goes on from here")
+            raise
     return outcome_of(place, graphs)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import textwrap
-from collections import Counter
 from collections.abc import Iterable
 from importlib.metadata import version
 
@@ -33,7 +32,6 @@ from minifier.repro.report.markdown import (
 )
 from minifier.repro.report.outcome import Outcome, duplicate_key
 
-_MOST_KINDS = 24
 _MAX_CHANGES = 12
 _MAX_PLACES = 3  # in the model
 _MAX_COMMENT_CHARACTERS = 100
@@ -136,11 +134,6 @@ def _conclusions(summary: Summary) -> Iterable[str]:
     if summary.workarounds:
         yield "With each of these changes alone, the repro ran without the failure in a fresh interpreter:"
         yield items(what_to_do(change, code) for change in summary.workarounds)
-    if summary.uncompiled:
-        yield prose(
-            f"With {code(summary.uncompiled)} ahead of the first compiled call, the script itself ran to its end, and "
-            "no call of the backend failed. These modules are not compiled then."
-        )
 
 
 def _explained(outcome: Outcome) -> Iterable[Section]:
@@ -229,23 +222,8 @@ def _wrapped(program: str) -> str:
     return "\n".join([*lines[:first], *map(wrapper.fill, lines[first:])])
 
 
-def _original_graph(outcome: Outcome) -> str:
-    """Show the captured ops by kind, and how many of each the reduced graph still has; "" without a graph."""
-    case, minimal = outcome.case, outcome.minimal
-    if case.level is Level.SOURCE or not case.graph.ops:
-        return ""
-    kinds = Counter(node.short_target for node in case.graph.ops)
-    left = Counter(node.short_target for node in minimal.graph.ops) if minimal is not None else Counter[str]()
-    ranked = sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0]))
-    rows = [(code(name), str(count), str(left[name] or "")) for name, count in ranked[:_MOST_KINDS]]
-    if len(ranked) > _MOST_KINDS:
-        rows.append((f"{len(ranked) - _MOST_KINDS} more", str(sum(n for _, n in ranked[_MOST_KINDS:])), ""))
-    title = f"The graph as captured: {counted(len(case.graph.ops), 'op')}"
-    return folded(title, table(("op", "as captured", "left"), rows))
-
-
 def _how(outcome: Outcome) -> Iterable[Section]:
-    """Show the captured graph and the time of the reduction, on a click."""
+    """Show what the reduction noted, and its time, on a click."""
     summary, notes = outcome.summary, list[str]()
     if summary is not None:
         skipped = [name for name, end in summary.passes.items() if end == "skipped"]
@@ -253,8 +231,7 @@ def _how(outcome: Outcome) -> Iterable[Section]:
         notes += [f"ways on: {', '.join(outcome.fallbacks)}"] if outcome.fallbacks else []
         notes += [f"skipped: {', '.join(skipped)}"] if skipped else []
         notes += [f"cut off: {', '.join(summary.unfinished)}"] if summary.unfinished else []
-    blocks = (items(notes), _original_graph(outcome), _time(outcome))
-    return sections_of("How it was reduced", *blocks, level=3, weight=5)
+    return sections_of("How it was reduced", items(notes), _time(outcome), level=3, weight=5)
 
 
 def _time(outcome: Outcome) -> str:

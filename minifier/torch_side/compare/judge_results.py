@@ -115,33 +115,13 @@ def excused_difference(pair: TensorPair, judgement: Judgement, samples: Sequence
     Unwritten memory is NaN in one of the samples, and a number in eager or in another.
     """
     visible = visible_elements(pair.compiled, pair.eager)
-    moved = torch.zeros_like(visible)
-    for sample in samples:
-        moved |= visible_elements(sample.value, pair.eager)
     if is_float(pair.eager) and samples:
         nans = torch.stack([_real(sample.value).isnan() for sample in samples])
         visible &= ~(nans.any(0) & ~(nans.all(0) & _real(pair.eager).isnan()))
-    count = int(visible.sum())
-    if not count:
+    if not visible.any():
         return None
-    total = visible.numel()
-    steps = f"when inputs and rounded results move by {max((s.steps for s in samples), default=1.0):g} eps"
-    changes = f"; eager itself changes in {int(moved.sum())} {steps}" if samples else ""
-    if not is_float(pair.eager):
-        sentence = f"{pair.where} differs from eager's in {count} of {total} elements{changes}"
-        return Difference(pair.aspect, pair.where, sentence)
-    error, own = _distance(pair.compiled, pair.eager), judgement.eager_error
-    if math.isinf(error):
-        sentence = f"{pair.where} has other NaNs or infinities than eager in {count} of {total} numbers{changes}"
-        return Difference(Aspect.NON_FINITE, pair.where, sentence)
     noise = max((_distance(sample.value, pair.eager) for sample in samples), default=None)
-    sentence = f"{pair.where} differs from eager's by {error:.3g} in {count} of {total} numbers"
-    if noise is not None:
-        times = f", {error / noise:.2g} times less," if 0 < noise < error else ""
-        sentence += f"; eager itself moves by {noise:.3g}{times} {steps}"
-    return Difference(
-        pair.aspect, pair.where, f"{sentence}; it is off by {own:.3g} from double precision", error, own, noise
-    )
+    return _described(pair, replace(judgement, noise=noise))
 
 
 def _real(value: torch.Tensor) -> torch.Tensor:
@@ -277,30 +257,14 @@ class _Judging:
                     continue
                 samples[key].append(Sample(value, steps))
                 judgements[key] = _judge(pairs[key], references[key], samples[key])
-        excused = [key for key in pairs if key in suspects - final and not judgements[key].wrong]
-        return Judgements(judgements, loose, self._excused(excused, judgements, samples), frozenset(by_draws))
-
-    def _excused(
-        self, keys: Sequence[Key], judgements: Mapping[Key, Judgement], samples: Mapping[Key, list[Sample]]
-    ) -> tuple[Difference, ...]:
-        """Describe what is excused, with further samples where the judgements needed none.
-
-        Where eager and its samples are all NaN, one more sample tells whether anything has written that memory.
-        """
-        for n, (steps, unwritten) in enumerate(_VARIATIONS[:2]):
-            unmoved = [key for key in keys if len(samples[key]) == n and (n == 0 or self._is_nan_in_all(key, samples))]
-            results = self.runs.variation(steps, unwritten) if unmoved else None
-            values = self._undisturbed(unmoved, results, steps) if results is not None else {}
-            for key, value in values.items():
-                samples[key].extend([Sample(value, steps)] if value is not None else [])
-        differences = [excused_difference(self.pairs[key], judgements[key], samples[key]) for key in keys]
-        return tuple(difference for difference in differences if difference is not None)
-
-    def _is_nan_in_all(self, key: Key, samples: Mapping[Key, list[Sample]]) -> bool:
-        """Whether any element is NaN in eager and in its samples."""
-        eager = self.pairs[key].eager
-        values = [eager, *(sample.value for sample in samples[key])]
-        return is_float(eager) and bool(torch.stack([value.isnan() for value in values]).all(0).any())
+        right = [key for key in pairs if key in suspects - final and not judgements[key].wrong]
+        steps, unwritten = _VARIATIONS[0]
+        unmoved = [key for key in right if not samples[key]]
+        results = runs.variation(steps, unwritten) if unmoved else None
+        for key, value in self._undisturbed(unmoved, results, steps).items() if results is not None else ():
+            samples[key] += [Sample(value, steps)] if value is not None else []
+        differences = (excused_difference(pairs[key], judgements[key], samples[key]) for key in right)
+        return Judgements(judgements, loose, tuple(filter(None, differences)), frozenset(by_draws))
 
     def _references(self) -> dict[Key, torch.Tensor | None]:
         """Return the tensors in double precision, or None where unavailable."""
