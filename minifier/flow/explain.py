@@ -39,7 +39,7 @@ from minifier.flow.repro_search import in_place_of, search_for
 from minifier.process.child import signal_name
 from minifier.process.interpreters import replace_programs_folder
 from minifier.process.progress import SILENT, Phase, Progress, Ui
-from minifier.reduction.explain import FAKE_KERNEL, OWN_PASS, Change, changes_of, explain, with_setting
+from minifier.reduction.explain import FAKE_KERNEL, OWN_PASS, Change, Explanation, changes_of, explain, with_setting
 from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed
 from minifier.reduction.summary import ALIKE, Summary
 from minifier.repro.emit.repro import Repro, write_repro
@@ -256,19 +256,9 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
     except (KeyboardInterrupt, NoRepro, StoppedEarly, LimitReached) as error:  # the results so far are to be reported
         run.ui.say(f"not known what is at fault: {str(error) or 'interrupted'}")
         return summary
-    known = summary
-    part, reason = part_ahead_of_backend(case, summary.failing_control)
-    is_fake = explanation.part.startswith(FAKE_KERNEL)  # a control fails with it, too
-    if explanation.part and (is_fake or part in ("", DECOMPOSES)):  # which decomposition, say
-        part, reason = explanation.part, f"{explanation.reason} {reason}".strip()
-    summary = replace(
-        summary,
-        explained=explanation.answers,
-        part=part or known.part,
-        reason=reason if part else known.reason,
-        workarounds=(),
-        artifacts=explanation.artifacts or known.artifacts,
-    )
+    part, reason = _part_at_fault(case, summary, explanation)
+    artifacts = explanation.artifacts or summary.artifacts
+    summary = replace(summary, explained=explanation.answers, part=part, reason=reason, artifacts=artifacts)
     tried = [each for group in changes_of(case) for each in group if each.line in explanation.changes]
     tried += [Change("", setting_statement(each), with_setting(case, each)) for each in explanation.avoiding]
     with contextlib.suppress(KeyboardInterrupt):
@@ -277,9 +267,19 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
                 break
             if _passes(attempt, change.case, result.repro):  # it takes a fresh interpreter, so one change is enough
                 summary = _with_source_at_fault(summary, change) if change.source else summary
-                summary = replace(summary, workarounds=(change.line,))
-                break
-    return summary if summary.workarounds else replace(summary, workarounds=known.workarounds)
+                return replace(summary, workarounds=(change.line,))
+    return summary
+
+
+def _part_at_fault(case: Case, known: Summary, explanation: Explanation) -> tuple[str, str]:
+    """Return the part at fault and the reason: the first that is known of a wrong fake kernel, whatever the controls
+    say; the part of torch ahead of the backend, or which of its decompositions; what the probes tell; what was known.
+    """
+    part, reason = part_ahead_of_backend(case, known.failing_control)
+    is_fake = explanation.part.startswith(FAKE_KERNEL)
+    if explanation.part and (is_fake or part in ("", DECOMPOSES)):
+        return explanation.part, f"{explanation.reason} {reason}".strip()
+    return (part, reason) if part else (known.part, known.reason)
 
 
 def _with_source_at_fault(summary: Summary, change: Change) -> Summary:

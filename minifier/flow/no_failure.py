@@ -13,6 +13,7 @@ from minifier.capturing.script import Program
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.switches import assignments
 from minifier.data.failure import same
+from minifier.data.losses import losses
 from minifier.data.torch_names import INVALID_BACKEND
 from minifier.errors import (
     FailsByItself,
@@ -136,7 +137,7 @@ def nothing_failed(
         end = f"{name} fails{as_in_eager}: {captured.error}\nNo backend call failed."
     else:
         end = f"{name} ended with exit status {captured.script_status}{as_in_eager}"
-        if not captured.graphs:
+        if not (captured.graphs or losses()):  # of which one may be that of all graphs
             nothing = (
                 "nothing in it was compiled: no call reached a function under torch.compile, or Dynamo found no ops"
             )
@@ -145,7 +146,7 @@ def nothing_failed(
         end += ", and no backend call failed."
     is_by_itself = not elsewhere and in_eager is not None and fails_in_eager_too(captured, in_eager)
     kind = FailsByItself if is_by_itself else NothingToReduce
-    facts = (end, *_checks(captured, compared), *_of_backend(captured, compared), *elsewhere)
+    facts = (end, *losses(), *_checks(captured, compared), *_of_backend(captured, compared), *elsewhere)
     return kind("\n".join((*facts, *_too_late(captured))))
 
 
@@ -157,7 +158,7 @@ def _checks(captured: Captured, compared: Captured | None) -> Iterator[str]:
         [f"graph {number}: {reason.strip().splitlines()[-1]}" for number, reason in reasons],
     )
     if not captured.graphs:
-        yield "Checked: no graph went to a backend."
+        yield "Checked: no graph was seen to go to a backend."
         return
     graphs = f"{counted(captured.graphs, 'graph')} went to the backend ({', '.join(captured.backends)})"
     declined = len(captured.declined)  # for these, the backend raised what Dynamo takes for its own word

@@ -120,10 +120,10 @@ def _minify_calls(
     errors: list[NothingToReduce] = []
     for failing in candidates:
         place = folder_for(failing, candidates, folder) if every else folder
-        run = replace(run, errors=[*found.captured.slips], interrupted=Event())
+        own = replace(run, errors=[*found.captured.slips], interrupted=Event())
         try:
-            call = call_to_reduce(found, failing, run)
-            outcome = _minify(begin_with_call(call, asked, place, run))
+            call = call_to_reduce(found, failing, own)
+            outcome = _minify(begin_with_call(call, asked, place, own))
         except NothingToReduce as error:
             errors.append(error)
             place.clear(keep=not every)
@@ -133,7 +133,7 @@ def _minify_calls(
                 run.ui.say("going on with the next failure")
         else:
             yield outcome
-            if not every:
+            if not every or own.interrupted.is_set():
                 return
             run.ui.restart()  # the next outcome's seconds are its own
     if len(errors) == len(candidates):

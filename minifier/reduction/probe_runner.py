@@ -69,7 +69,7 @@ class ProbeRunner:
 
     Without a `timeout` of the user's, the first failing run calibrates that of a probe. `show` gets the progress.
     `prober` runs the probes (default: children of this process), `run_jobs` all other jobs.
-    `part` is the pass, within the phase, that is running. `verdicts` are those of each pass, else of each phase.
+    `pass_name` is the pass, within the phase, that is running. `verdicts` are those of each pass, else of each phase.
     `rate` is the fraction of runs that show the failure; a probe is repeated up to `repeats` times. A candidate counts
     as failing only if as many further probes as `confirmations` fail too. `unrecorded` counts values that were too
     large to keep. `sighted` has the failure that each candidate last showed, by the candidate's key.
@@ -90,7 +90,7 @@ class ProbeRunner:
     sighted: dict[str, Failure] = field(default_factory=dict)
     best: Case | None = None
     phase: str = "check"
-    part: str = ""
+    pass_name: str = ""
     rate: float = 1.0
     repeats: int = 1
     confirmations: int = 0
@@ -286,7 +286,7 @@ class ProbeRunner:
             self.best = case if case.graph.ops else best
 
     def _note(self, case: Case, judged: Judged, entry: Entry) -> None:
-        self.verdicts.setdefault(self.part or self.phase, Counter())[judged.verdict] += 1
+        self.verdicts.setdefault(self.pass_name or self.phase, Counter())[judged.verdict] += 1
         self.last_seconds = judged.seconds
         self.seconds += judged.seconds
         names = _names(case)
@@ -297,7 +297,7 @@ class ProbeRunner:
         if judged.verdict is Verdict.SAME and judged.failure is not None:
             self.sighted[entry.key] = judged.failure
             self._keep_best(self.build(case))
-        more: dict[str, Any] = {"pass": self.part} if self.part else {}
+        more: dict[str, Any] = {"pass": self.pass_name} if self.pass_name else {}
         more |= {"tries": self.repeats} if self.repeats > 1 else {}
         self.journal.end(entry, judged.verdict, judged.seconds, len(case.graph.ops), elements=case.elements, **more)
         if judged.fault:
@@ -315,7 +315,7 @@ class ProbeRunner:
     def _show(self, case: Case, judged: Judged) -> None:
         size = None if self.best is None else len(self.best.graph.ops)
         to_prove = (size or 0) if self.phase == _PROOF else 0
-        step = f"{self.phase} {self.part}".strip()
+        step = f"{self.phase} {self.pass_name}".strip()
         self.show(
             Progress(
                 Phase.REDUCING,

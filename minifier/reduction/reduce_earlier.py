@@ -35,7 +35,7 @@ class EarlierCallsReducer:
 
     def simplify(self) -> None:
         """Replace each call by one call of the Case's own graph, if that suffices; else reduce the call's graph."""
-        self.runner.phase, self.runner.part = _PHASE, ""
+        self.runner.phase, self.runner.pass_name = _PHASE, ""
         if not self.case.others or self._take([None] * len(self.case.others)):
             return
         before = self.case.others

@@ -111,7 +111,7 @@ class Simplifier:
             if key not in self._asked_again:
                 self._asked_again.add(key)
                 self._check_budget()
-                self.runner.part = name
+                self.runner.pass_name = name
                 judged = asked_again(self.runner, candidate, is_slow=self._answers[key].ran_out_of_time)
                 self._answers[key] = judged
                 answers |= judged.verdict is not Verdict.UNRESOLVED
@@ -122,7 +122,7 @@ class Simplifier:
         key = self.runner.key_of(self.case)
         if key not in self._unconfirmed:
             return True
-        self.runner.part = ""
+        self.runner.pass_name = ""
         self._forget([key])
         return self.holds(self.case)
 
@@ -133,7 +133,7 @@ class Simplifier:
         more. If there is none, the failure is flaky itself: its rate is set, and all answers are asked for again.
         """
         runner = self.runner
-        runner.part = ""
+        runner.pass_name = ""
         is_hang = runner.sought.kind is Kind.TIMEOUT
         if is_hang or runner.repeats > 1 or runner.confirmations or not self.accepted or self.case == self.accepted[0]:
             return False
@@ -215,7 +215,7 @@ class Simplifier:
     def _try_at_once(self) -> None:
         """Try all passes at once, with sizes of 1, of 2, or of 2, 3, 4, ...; then by halves.
         Settings that the user made on purpose stay."""
-        self.runner.part = "all at once"
+        self.runner.pass_name = "all at once"
         together = [each for each in self.passes if not each.asked and not each.alone and each.name != "sizes"]
         steps = [row.edits for each in together for row in each.rows(self.case)]
         sizes = list(all_sizes(self.case)) if self.wants("sizes") else []
@@ -234,7 +234,7 @@ class Simplifier:
         self._try_halves(steps[middle:])
 
     def _run_pass(self, family: Pass) -> None:
-        self.runner.part = family.name
+        self.runner.pass_name = family.name
         rows = family.rows(self.case)
         if len(rows) > 1 and not family.alone and self.take([row.edits for row in rows], _one_by_one(rows)):
             rows = family.rows(self.case)
@@ -292,7 +292,7 @@ class Simplifier:
         """Set the time limit of the measurement of needs, which the whole reduction's limit bounds."""
         spent = self.runner.seconds
         self._max_spent = spent + min(max(_MIN_NEEDS_SECONDS, _MAX_NEEDS_RATIO * spent), self.seconds - spent)
-        self.runner.phase, self.runner.part = "simplify", "needs"
+        self.runner.phase, self.runner.pass_name = "simplify", "needs"
 
     def row(self, family: str, name: str) -> Row | None:
         """Return the row of this pass and name that applies to the Case."""

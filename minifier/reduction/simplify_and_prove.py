@@ -90,7 +90,7 @@ def proved_again(
     `known` has the answers of the passes: some of their candidates had lost the same op.
     """
     while len(groups := atoms(case.graph, views_stay=False)) > 1:
-        runner.phase, runner.part = _PHASE, ""
+        runner.phase, runner.pass_name = _PHASE, ""
         suffix = _record(runner, case)
         build = functools.partial(_cut, case, suffix)
         adapter = OpSearchAdapter(runner, case.graph, build, groups=groups, known=known)

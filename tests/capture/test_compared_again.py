@@ -10,6 +10,7 @@ from minifier.capturing.script import Program
 from minifier.capturing.script_limits import Comparing
 from minifier.data.case.store import load
 from minifier.data.failure import Tolerance
+from minifier.data.losses import lose, losses_of_a_run
 from minifier.flow.no_failure import nothing_failed
 from minifier.torch_side.fx.tensors import StoredTensors
 
@@ -227,6 +228,14 @@ def test_a_bound_on_the_time_of_comparing_is_kept_and_told(bureau):
     assert "8 of 20 calls, of 8 of 10 graphs" in said
     assert said.index("graph 9: comparing had taken") < said.index("Checked")
     assert "Further calls were not compared once comparing had taken" in said
+
+
+def test_where_graphs_may_not_be_seen_it_is_not_said_that_there_are_none(bureau):
+    captured = bureau.capture("print('done')")
+    with losses_of_a_run():
+        lose("graphs", "call_user_compiler is missing")
+        said = str(nothing_failed(Program("failing.py"), captured, None))
+    assert "call_user_compiler is missing" in said and "nothing in it was compiled" not in said
 
 
 @pytest.mark.parametrize(

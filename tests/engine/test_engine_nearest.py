@@ -44,9 +44,8 @@ def test_of_several_that_pass(which):
 
 
 def test_with_a_size_of_1_an_op_may_do_nothing():
-    case = resized(2)
-    configured = replace(case, state=CONFIGURED.state)
-    assert nearest(case, [("sizes", TWO), ("config", configured)]) is configured
+    configured = replace(resized(2), state=CONFIGURED.state)
+    assert nearest(resized(2), [("sizes", TWO), ("config", configured)]) is configured
 
 
 def fails_where(condition):

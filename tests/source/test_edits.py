@@ -221,6 +221,6 @@ def test_an_edit_that_libcst_refuses_is_left_out():
 
 def test_the_backend_becomes_eager():
     source = "@torch.compile\ng = torch.compile(f, mode='x')\nn.compile(backend=b, dynamic=True)\nre.compile(x)\n"
-    eager = with_eager_backend(source.replace("\ng", "\ndef f(x): ...\ng")).replace('backend="eager"', "E")
+    eager = with_eager_backend(source.replace("\ng", "\ndef f(x): ...\ng"))
     expected = "@torch.compile(E)\ndef f(x): ...\ng = torch.compile(f, E)\nn.compile(dynamic=True, E)\nre.compile(x)\n"
-    assert eager == expected
+    assert eager.replace('backend="eager"', "E") == expected

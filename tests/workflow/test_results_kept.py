@@ -77,14 +77,17 @@ def test_an_interrupted_run_is_found_by_any_name_of_its_script(tmp_path, monkeyp
     assert goes_on(asked, SimpleNamespace(ask=lambda _question: True), False) == folder
 
 
-@pytest.mark.parametrize("hopeless", [(2,), (1, 2), (1,)])
-def test_each_graph_that_has_nothing_to_reduce_is_told_of(tmp_path, monkeypatch, hopeless):
+@pytest.mark.parametrize(("hopeless", "interrupted"), [((2,), 0), ((1, 2), 0), ((1,), 0), ((), 1)])
+def test_each_graph_that_has_nothing_to_reduce_is_told_of(tmp_path, monkeypatch, hopeless, interrupted):
     failing = [SimpleNamespace(number=number, call=1) for number in (1, 2)]
     found = SimpleNamespace(captured=SimpleNamespace(failing=failing, slips=()), compared=None, program=None)
 
-    def minified(number):
+    def minified(begun):
+        number, run = begun
         if number in hopeless:
             raise NothingToReduce(f"reason {number}")
+        if number == interrupted:
+            run.interrupted.set()
         return number
 
     monkeypatch.setattr(module, "as_script", lambda program: program)
@@ -93,7 +96,7 @@ def test_each_graph_that_has_nothing_to_reduce_is_told_of(tmp_path, monkeypatch,
     monkeypatch.setattr(module, "candidates_for", lambda *_: failing)
     monkeypatch.setattr(module, "list_failing", lambda *_: None)
     monkeypatch.setattr(module, "call_to_reduce", lambda _found, call, _run: call)
-    monkeypatch.setattr(module, "begin_with_call", lambda call, *_: call.number)
+    monkeypatch.setattr(module, "begin_with_call", lambda call, _asked, _folder, run: (call.number, run))
     monkeypatch.setattr(module, "_minify", minified)
     ui, outcomes = Lines(), []
     each = minify_each(Asked(None), Run(Settings(), PhaseClock(ui)), RunFolder(tmp_path / "out"), every=True)
@@ -103,7 +106,7 @@ def test_each_graph_that_has_nothing_to_reduce_is_told_of(tmp_path, monkeypatch,
         ui.lines.append(str(error))
     said = "\n".join(ui.lines)
     assert [number for number in (1, 2) if f"reason {number}" in said] == list(hopeless)
-    assert outcomes == [number for number in (1, 2) if number not in hopeless]
+    assert outcomes == [number for number in (1, 2) if number not in hopeless][: interrupted or None]
 
 
 def test_two_reductions_of_a_case_have_a_folder_each(tmp_path, monkeypatch):

@@ -90,7 +90,7 @@ class Outcome:
         return Status.STOPPED if is_stopped else Status.REDUCED
 
     @property
-    def part(self) -> str:
+    def unit(self) -> str:
         """Return the word for a removed item."""
         return "statement" if self.case.level is Level.SOURCE else "op"
 
@@ -111,9 +111,9 @@ class Outcome:
             return ""
         before, after = self.size_before, self.summary.ops_after
         if before != after:
-            return f"from {counted(before, self.part)} to {after}"
+            return f"from {counted(before, self.unit)} to {after}"
         same = "as many as before" if self.case.level is Level.SOURCE else "as captured"
-        return f"{counted(before, self.part)}, {same}"
+        return f"{counted(before, self.unit)}, {same}"
 
     @property
     def reduced(self) -> str:
@@ -136,7 +136,7 @@ class Outcome:
             return f"minimal but for {counted(summary.unanswered, 'candidate')} that gave no answer"
         if not summary.unfinished:
             return "minimal"
-        return f"no {self.part} can go; simplifying ended: {self.why_unfinished}"
+        return f"no {self.unit} can go; simplifying ended: {self.why_unfinished}"
 
     @property
     def why_unfinished(self) -> str:

@@ -111,7 +111,7 @@ def _minimality(outcome: Outcome) -> str:
         is_seeded = outcome.repro is not None and "seed(" in outcome.repro.text
         how = f"{'but those that seed random numbers ' if is_seeded else ''}was taken out alone,"
     gone = "the failure was gone" if summary.exceptions else "the failure was gone every time"
-    return f"{text} Each remaining {outcome.part} {how} and {gone}."
+    return f"{text} Each remaining {outcome.unit} {how} and {gone}."
 
 
 def _what_fails(outcome: Outcome) -> Iterable[Section]:
