@@ -110,20 +110,20 @@ def _after(start: Start, attempt: Attempt) -> Attempt:
         run.ui.say(f"{start.when}: going on to {start.name}")
     with _minimal_put_back(attempt, start.take is not _find_repro) as undo:
         again = run.after(functools.partial(_taken, start), attempt)
-        if again.reduced is attempt.reduced:
-            return again.took(start.name) if start.name and again.repro is not None else again
+        if again.reduced is attempt.reduced:  # a repro of the same Case was sought, or the start came to nothing
+            return again.took(start.name) if again.repro is not None else again
+        stays = attempt.reduced is None or not start.name
+        if stays:
+            undo.pop_all()
         if attempt.reduced is None:
             tell_size(again)
-        else:
-            if not start.name:
-                undo.pop_all()  # another Case is in case/
-            if again.repro_result is attempt.repro_result:
-                again = run.after(_find_repro, again)
-            is_rarer = again.reduction.minimal.rate < attempt.reduction.minimal.rate  # to be told without a repro too
-            if again.repro is None and not is_rarer and start.name:
-                return attempt
-        undo.pop_all()  # it stays
-    return again.took(start.name) if start.name else again
+        elif again.repro_result is attempt.repro_result:  # no repro of the new Case was sought
+            again = run.after(_find_repro, again)
+        is_rarer = not stays and again.reduction.minimal.rate < attempt.reduction.minimal.rate
+        if not (stays or is_rarer or again.repro is not None):  # that a failure is rarer is told without a repro too
+            return attempt
+        undo.pop_all()
+    return again.took(start.name)
 
 
 def _taken(start: Start, attempt: Attempt) -> Attempt:

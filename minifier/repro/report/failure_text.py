@@ -200,16 +200,16 @@ def duplicates(case: Case, key: str) -> Iterable[Section]:
     parts = [fingerprint.types[0].rpartition(".")[2] if fingerprint.types else fingerprint.kind.value]
     parts += [fingerprint.site.function] if fingerprint.site is not None else []
     first = replace(fingerprint, message=headline(fingerprint.message))
-    parts.append(" ".join(re.sub(r"<\w+>", " ", words_of(first, " ")).split()))
-    parts.append(" ".join(fingerprint.native.split()))
+    words = re.sub(r"<\w+>", " ", words_of(first, " "))
+    parts += [*re.findall(r"[^\W\d](?:[\w.:]*\w)?", words), *fingerprint.native.split()]
     ops = op_names(case)[:_MAX_NAMED_OPS]
     if fingerprint.stage is Stage.COMPARE:
         parts = [case.backend.name, *ops, "wrong", fingerprint.message]
     elif not fingerprint.types and fingerprint.kind is not Kind.SILENT_FALLBACK:  # the end of a process says little
         parts = [case.backend.name, *ops, _event(case.failure), fingerprint.native]
-    words = " ".join(filter(None, parts))
+    sought = " ".join(filter(None, parts))
     stage = f"{fingerprint.stage.value}, {fingerprint.kind.value}"
-    text = f"Search for {code(words)}. The same failure ({stage}) has the same key: `{key}`."
+    text = f"Search for {code(sought)}. The same failure ({stage}) has the same key: `{key}`."
     return sections_of("Finding duplicates", prose(text), level=3, weight=2)
 
 

@@ -213,7 +213,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
             "type": failure.type,
             "message": failure.message,
             "fingerprint": pack(failure.fingerprint),
-            "key": duplicate_key(outcome.minimal or case),
+            "key": duplicate_key(outcome),
         },
         "backend": {
             "name": backend.name,
@@ -307,12 +307,14 @@ def _files(module: str, folders: tuple[str, ...]) -> Iterator[str]:
         yield from spec.submodule_search_locations or [str(spec.origin)]
 
 
-def duplicate_key(case: Case) -> str:
+def duplicate_key(outcome: Outcome) -> str:
     """Return twelve hexadecimal digits, equal for equal failures of a backend.
 
     Equal are the backend's distribution, the stage and kind of the failure, the ops and the dtypes of what they read,
     the raising function, what native code wrote, and the normalised message. There a node may be called after its op.
+    The message of a script's check says little: the names of torch in the repro have to be equal then.
     """
+    case, text = outcome.minimal or outcome.case, outcome.repro.text if outcome.repro is not None else ""
     ops = op_names(case)
     fingerprint = case.failure.fingerprint
     raising = fingerprint.raising
@@ -327,6 +329,8 @@ def duplicate_key(case: Case) -> str:
         ops,
         sorted({given.meta.dtype for given in case.inputs if isinstance(given, TensorInput)}),
     ]
+    if case.level is Level.SOURCE and "AssertionError" in fingerprint.types:
+        identity.append(sorted({*re.findall(r"\btorch(?:\.\w+)+", text)}))
     return hashlib.blake2b(json.dumps(identity).encode(), digest_size=6).hexdigest()
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import platform
+import re
 import textwrap
 from collections.abc import Iterable
 from importlib.metadata import version
 
-from minifier.data.case import BackendSource, Case, Level
+from minifier.data.case import BackendSource, Case, Level, TensorInput
 from minifier.data.case.literals import WITHOUT, packages_imported
 from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.normalise import headline
@@ -19,30 +20,12 @@ from minifier.repro.emit.footer import sentence_of_needs, versions, with_variabl
 from minifier.repro.emit.script_text import replaced_at_once
 from minifier.repro.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.repro.report.last_block import in_module, what_to_do
-from minifier.repro.report.markdown import (
-    Report,
-    Section,
-    code,
-    fence,
-    folded,
-    items,
-    prose,
-    sections_of,
-    table,
-)
+from minifier.repro.report.markdown import Report, Section, code, fence, folded, items, prose, sections_of, table
 from minifier.repro.report.outcome import Outcome, duplicate_key
 
 _MAX_CHANGES = 12
 _MAX_PLACES = 3  # in the model
 _MAX_COMMENT_CHARACTERS = 100
-_REACHED = {
-    BackendSource.REGISTERED: "registered by name",
-    BackendSource.ENTRY_POINT: "an entry point of the group torch_dynamo_backends",
-    BackendSource.IMPORTED: "an object that is imported",
-    BackendSource.EXPRESSION: "made by a call",
-    BackendSource.DEFINED: "defined or made in the repro itself",
-    BackendSource.NONE: "out of reach of a fresh interpreter",
-}
 
 
 def report_of(outcome: Outcome, original: Outcome | None = None) -> Report:
@@ -51,7 +34,7 @@ def report_of(outcome: Outcome, original: Outcome | None = None) -> Report:
     `original` is the run before its texts were cleaned: the failure's key and the names of packages are taken from it.
     """
     original = original or outcome
-    key = duplicate_key(original.minimal or original.case)
+    key = duplicate_key(original)
     facts = (outcome.verdict, versions(outcome.case.backend), f"key `{key}`")
     return Report(
         title_of(outcome.minimal or outcome.case),
@@ -166,7 +149,6 @@ def _reference(case: Case) -> str:
     rows = [
         ("name", code(backend.name)),
         *([("distribution", package)] if package and backend.reach is not BackendSource.DEFINED else []),
-        ("found by", _REACHED[backend.reach]),
         *(("import", code(line)) for line in (*backend.ahead, *backend.imports)),
         *([("given to torch.compile as", code(backend.expression))] if backend.expression else []),
         *([("with mode", code(backend.mode))] if backend.mode not in (None, "default") else []),
@@ -206,12 +188,22 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
     first, _, more = outcome.reason.partition("\n")
     reason = (prose(first), fence(more) if more else "")
     if outcome.repro is None:
-        return sections_of("Minified repro", "There is none.", *reason)
+        left = _listed(outcome.minimal) if outcome.minimal is not None and outcome.minimal.graph.ops else ""
+        shown = ("What is left of the graph, which fails under minify:", fence(left)) if left else ()
+        return sections_of("Minified repro", "There is none.", *reason, *shown)
     folders = outcome.minimal.folders if outcome.minimal is not None else ()
     beside = "It reads values from `inputs.safetensors`, beside it." if outcome.repro.tensors else ""
     where = f"It needs {code(':'.join(folders))} on `PYTHONPATH`: its modules are not installed, nor in the bundle."
     path = where if folders else ""
     return sections_of("Minified repro", fence(_wrapped(outcome.repro.text), "python"), beside, path, *reason)
+
+
+def _listed(case: Case) -> str:
+    """Return a line for each tensor that the graph gets, and for each of its ops."""
+    tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
+    inputs = [f"{item.name}: {item.meta.dtype}{list(item.meta.shape)}" for item in tensors]
+    calls = (f"{node.name} = {node.target}{node.args} {node.kwargs or ''}".strip() for node in case.graph.ops)
+    return "\n".join([*inputs, *(re.sub(r"Ref\(name='(\w+)'\)", r"\1", call).replace(",)", ")") for call in calls)])
 
 
 def _wrapped(program: str) -> str:

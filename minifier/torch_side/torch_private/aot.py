@@ -187,7 +187,7 @@ def replace_stages(training: Training, inference: Inference) -> Callable[[], Non
 
     Return a function that undoes this; the last replacement is undone first.
     """
-    declared.AOT_AUTOGRAD.find()  # its parts import each other
+    declared.AOT_MODULE.find()  # its parts import each other
     return ending_all(
         _replace(declared.COMPILE_TRAINING, ("fw_compiler", "bw_compiler"), training),
         _replace(declared.COMPILE_INFERENCE, ("inference_compiler",), inference),

@@ -49,9 +49,9 @@ _graphs(f"{_OUTPUT_GRAPH}.compiler_fn")
 FUNCTION = _graphs("torch:_TorchCompileWrapper.compiler_fn")
 
 _options = partial(_declare, loses="the mode and options of torch.compile as they were given to a backend")
-INDUCTOR_INIT = _options("torch:_TorchCompileInductorWrapper.__init__", parameters=("self", "mode", "options"))
-INDUCTOR_CONFIG = _options("torch:_TorchCompileInductorWrapper.config")
-INDUCTOR_DYNAMIC = _options("torch:_TorchCompileInductorWrapper.dynamic")
+WRAPPER_INIT = _options("torch:_TorchCompileInductorWrapper.__init__", parameters=("self", "mode", "options"))
+WRAPPER_CONFIG = _options("torch:_TorchCompileInductorWrapper.config")
+WRAPPER_DYNAMIC = _options("torch:_TorchCompileInductorWrapper.dynamic")
 NAME = _options("torch:_TorchCompileWrapper.compiler_name")
 KEYWORDS = _options("torch:_TorchCompileWrapper.kwargs")
 DYNAMIC = _options("torch:_TorchCompileWrapper.dynamic")
@@ -69,7 +69,7 @@ _distributed = partial(_declare, loses="the backend of a module in DistributedDa
 DDP_OPTIMIZER = _distributed("torch._dynamo.backends.distributed:DDPOptimizer")
 DDP_BACKEND = _distributed("torch._dynamo.backends.distributed:DDPOptimizer.backend_compile_fn")
 _compilers = partial(_declare, loses="the compilers of a backend that the script makes with aot_autograd(...)")
-AOT_BACKEND = _compilers("torch._dynamo.backends.common:AotAutograd")
+AOT_BACKEND_CLASS = _compilers("torch._dynamo.backends.common:AotAutograd")
 AOT_KEYWORDS = _compilers("torch._dynamo.backends.common:AotAutograd.kwargs")
 COMPILED_CALL = _declare("torch.nn.modules.module:Module._compiled_call_impl", loses="modules compiled where called")
 DISABLE_INFERENCE_MODE = _declare(
@@ -118,12 +118,12 @@ MARK_STATIC = _declare("torch._dynamo:mark_static", loses="which sizes of a prob
 _registrations = partial(_declare, loses="which import registers a backend or a library of ops")
 BACKENDS = _registrations("torch._dynamo.backends.registry:_COMPILER_FNS")
 DEFINE = _registrations("torch.library:Library.define", parameters=("self", "schema"))
-ENTRY_POINTS = _declare("torch._dynamo.backends.registry:_BACKENDS", loses="the entry points of backends")
+LAZY_BACKENDS = _declare("torch._dynamo.backends.registry:_BACKENDS", loses="the entry points of backends")
 
 # AOTAutograd, whose modules take a fifth of a second to import, and autograd.
 _STAGES = "torch._functorch._aot_autograd.graph_compile"
 _aot = partial(_declare, loses="graphs of AOTAutograd: failures of backward graphs")
-AOT_AUTOGRAD = _aot("torch._functorch.aot_autograd:aot_module_simplified")
+AOT_MODULE = _aot("torch._functorch.aot_autograd:aot_module_simplified")
 # The second names are those of torch 2.8.
 COMPILE_TRAINING = _aot(f"{_STAGES}:aot_stage2_autograd", "torch._functorch.aot_autograd:aot_dispatch_autograd")
 COMPILE_INFERENCE = _aot(f"{_STAGES}:aot_stage2_inference", "torch._functorch.aot_autograd:aot_dispatch_base")

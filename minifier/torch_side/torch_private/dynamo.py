@@ -81,10 +81,10 @@ def observe_backend_calls(observe: Observe) -> Callable[[], None]:
         mode, options = call["mode"], call["options"]
         go_on()  # which refuses bad options
         asked = mode, options.copy() if isinstance(options, dict) and options else None
-        declared.INDUCTOR_INIT.read(lambda: setattr(call["self"], "minify_asked", asked))
+        declared.WRAPPER_INIT.read(lambda: setattr(call["self"], "minify_asked", asked))
 
     return ending_all(
-        declared.CALL_COMPILER.replace(read_call, call_compiler), declared.INDUCTOR_INIT.replace(dict, init)
+        declared.CALL_COMPILER.replace(read_call, call_compiler), declared.WRAPPER_INIT.replace(dict, init)
     )
 
 
@@ -138,8 +138,8 @@ def asked_backend(compiler_fn: Any) -> AskedBackend:
         return asked_backend(backend)
     if isinstance(compiler_fn, _TorchCompileInductorWrapper):
         asked = getattr(compiler_fn, "minify_asked", None)
-        mode, options = asked or (None, declared.INDUCTOR_CONFIG.of(compiler_fn) or None)
-        return AskedBackend(None, INDUCTOR, mode, options, declared.INDUCTOR_DYNAMIC.of(compiler_fn))
+        mode, options = asked or (None, declared.WRAPPER_CONFIG.of(compiler_fn) or None)
+        return AskedBackend(None, INDUCTOR, mode, options, declared.WRAPPER_DYNAMIC.of(compiler_fn))
     if isinstance(compiler_fn, _TorchCompileWrapper):
         function, keywords = declared.FUNCTION.of(compiler_fn), declared.KEYWORDS.of(compiler_fn) or {}
         name = declared.NAME.of(compiler_fn)
@@ -171,7 +171,7 @@ def aot_autograd_arguments(backend: Any) -> dict[str, Any] | None:
     The first call of the backend adds its forward compiler as the compiler for inference, and wraps the compiler of the
     backward pass, which is the forward compiler too unless it was given.
     """
-    kind = declared.AOT_BACKEND.find(load=False)
+    kind = declared.AOT_BACKEND_CLASS.find(load=False)
     if kind is None or not isinstance(backend, kind):
         return None
     arguments = dict(declared.AOT_KEYWORDS.of(backend) or {})

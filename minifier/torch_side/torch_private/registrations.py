@@ -88,7 +88,7 @@ def registered_names(function: Any) -> list[str]:
 def entry_point_of(name: str) -> EntryPoint | None:
     """Return the backend's entry point or None. Torch forgets loaded entry points, hence the cache."""
     points = entry_points(group=ENTRY_POINTS, name=name)
-    return (declared.ENTRY_POINTS.find() or {}).get(name) or next(iter(points), None)
+    return (declared.LAZY_BACKENDS.find() or {}).get(name) or next(iter(points), None)
 
 
 def backend_table() -> list[tuple[str, Any, EntryPoint | None]]:
