@@ -83,7 +83,7 @@ def look_further(found: FoundFailures, run: Run) -> FoundFailures:
     return found
 
 
-def candidates_for(captured: Captured, graph: int | None) -> tuple[FailingGraph, ...]:
+def failing_calls(captured: Captured, graph: int | None) -> tuple[FailingGraph, ...]:
     """Return the failing calls that may be reduced, the first choice first: all, or the call of graph number `graph`.
 
     Raises UsageError if graph `graph` did not fail.
@@ -119,9 +119,9 @@ def list_failing(ui: Ui, failing: tuple[FailingGraph, ...], chosen: tuple[Failin
             ui.say(f"graph {chosen[0].number} is reduced; choose another with --graph N, or take each with --all")
 
 
-def folder_for(failing: FailingGraph, candidates: Sequence[FailingGraph], folder: RunFolder) -> RunFolder:
+def folder_for(failing: FailingGraph, calls: Sequence[FailingGraph], folder: RunFolder) -> RunFolder:
     """Return the sub-folder for the results of one of several failing calls."""
-    is_only_call = sum(call.number == failing.number for call in candidates) == 1
+    is_only_call = sum(call.number == failing.number for call in calls) == 1
     name = f"graph-{failing.number}" if is_only_call else f"graph-{failing.number}-call-{failing.call}"
     return RunFolder(folder.path / name)
 

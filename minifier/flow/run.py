@@ -1,9 +1,9 @@
 """A run, from a failing script to a verified repro.
 
-The steps: `run_observed` captures, `look_further` compares with eager where nothing failed, `candidates_for` and
-`call_to_reduce` choose a failing call, `through_starts` reduces, writes and verifies, by further rows of `starts.py` if
-the first lead to no repro, and `report` ends the run. A run that has a Case, of a folder or of an interrupted run,
-begins with `minify_case`.
+The steps: `run_observed` captures; `look_further` runs the script again where that may show more (compared with eager,
+other calls compiled, kernels one by one); `failing_calls` and `call_to_reduce` choose a failing call; `through_starts`
+reduces, writes and verifies, by further rows of `starts.py` if the first lead to no repro; `report` asks what is at
+fault, and writes. A run that has a Case, of a folder or of an interrupted run, begins with `minify_case`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from minifier.flow.keep_case import (
     begin_with_call,
     begin_with_case,
     call_to_reduce,
-    candidates_for,
+    failing_calls,
     folder_for,
     keep_case,
     list_failing,
@@ -113,13 +113,13 @@ def _minify_calls(
         yield minify_other_failure(found, folder, run)
         return
     asked = replace(asked, program=found.program)
-    candidates = candidates_for(found.captured, asked.graph)
-    list_failing(run.ui, found.captured.failing, candidates if every else candidates[:1])
+    calls = failing_calls(found.captured, asked.graph)
+    list_failing(run.ui, found.captured.failing, calls if every else calls[:1])
     list_fallbacks(run.ui, found.compared)
     folder = make_folder(folder)
     errors: list[NothingToReduce] = []
-    for failing in candidates:
-        place = folder_for(failing, candidates, folder) if every else folder
+    for failing in calls:
+        place = folder_for(failing, calls, folder) if every else folder
         own = replace(run, errors=[*found.captured.slips], interrupted=Event())
         try:
             call = call_to_reduce(found, failing, own)
@@ -127,23 +127,23 @@ def _minify_calls(
         except NothingToReduce as error:
             errors.append(error)
             place.clear(keep=not every)
-            if len(candidates) > 1:
+            if len(calls) > 1:
                 run.ui.say(f"graph {failing.number}: {error}")
-            if failing is not candidates[-1]:
+            if failing is not calls[-1]:
                 run.ui.say("going on with the next failure")
         else:
             yield outcome
             if not every or own.interrupted.is_set():
                 return
             run.ui.restart()  # the next outcome's seconds are its own
-    if len(errors) == len(candidates):
+    if len(errors) == len(calls):
         folder.clear(keep=folder.was_there)
         # A script that catches what its graphs raise by themselves may see other values than in eager mode.
         if {*map(type, errors)} == {FailsByItself} and found.compared is None and asked.graph is None:
-            others = without_failing(found, candidates)
+            others = without_failing(found, calls)
             if others.captured.failure is None and should_compare(others, run.settings):
                 run.ui.say("the script goes on after that: what else it computes is compared with eager mode")
-                others = without_failing(look_further(others, run), candidates)
+                others = without_failing(look_further(others, run), calls)
                 with contextlib.suppress(NothingToReduce):
                     yield from _minify_calls(asked, others, run, folder, every)
                     return

@@ -93,7 +93,7 @@ def test_each_graph_that_has_nothing_to_reduce_is_told_of(tmp_path, monkeypatch,
     monkeypatch.setattr(module, "as_script", lambda program: program)
     monkeypatch.setattr(module, "run_observed", lambda *_: found)
     monkeypatch.setattr(module, "look_further", lambda found, _: found)
-    monkeypatch.setattr(module, "candidates_for", lambda *_: failing)
+    monkeypatch.setattr(module, "failing_calls", lambda *_: failing)
     monkeypatch.setattr(module, "list_failing", lambda *_: None)
     monkeypatch.setattr(module, "call_to_reduce", lambda _found, call, _run: call)
     monkeypatch.setattr(module, "begin_with_call", lambda call, _asked, _folder, run: (call.number, run))
