@@ -189,6 +189,7 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
     reason = (prose(first), fence(more) if more else "")
     if outcome.repro is None:
         left = _listed(outcome.minimal) if outcome.minimal is not None and outcome.minimal.graph.ops else ""
+        left = re.sub(r"\w+", lambda name: outcome.names.get(name[0], name[0]), left)
         shown = ("What is left of the graph, which fails under minify:", fence(left)) if left else ()
         return sections_of("Minified repro", "There is none.", *reason, *shown)
     folders = outcome.minimal.folders if outcome.minimal is not None else ()
@@ -200,8 +201,7 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
 
 def _listed(case: Case) -> str:
     """Return a line for each tensor that the graph gets, and for each of its ops."""
-    tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
-    inputs = [f"{item.name}: {item.meta.dtype}{list(item.meta.shape)}" for item in tensors]
+    inputs = [f"{x.name}: {x.meta.dtype}{list(x.meta.shape)}" for x in case.inputs if isinstance(x, TensorInput)]
     calls = (f"{node.name} = {node.target}{node.args} {node.kwargs or ''}".strip() for node in case.graph.ops)
     return "\n".join([*inputs, *(re.sub(r"Ref\(name='(\w+)'\)", r"\1", call).replace(",)", ")") for call in calls)])
 
