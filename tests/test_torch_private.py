@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from minifier.torch_side.interfaces import TORCH
 from minifier.torch_side.torch_private import dynamo, graphs, inductor, modes
-from minifier.torch_side.torch_private.fake_kernels import wrong_fake_kernel
+from minifier.torch_side.torch_private.graphs import wrong_fake_kernel
 
 X = torch.ones(2, 3)
 

@@ -272,8 +272,8 @@ def with_explanation(attempt: Attempt, summary: Summary, seconds: float = 0.0) -
 
 
 def _part_at_fault(case: Case, known: Summary, explanation: Explanation) -> tuple[str, str]:
-    """Return the part at fault and the reason: the first that is known of a wrong fake kernel, whatever the controls
-    say; the part of torch ahead of the backend, or which of its decompositions; what the probes tell; what was known.
+    """Return the part at fault and the reason, the first known one of: a wrong fake kernel; the part of torch ahead of
+    the backend, by the controls; what the probes tell, such as which decomposition; what was known before.
     """
     part, reason = part_ahead_of_backend(case, known.failing_control)
     is_fake = explanation.part.startswith(FAKE_KERNEL)

@@ -88,7 +88,7 @@ _MAX_DUMP_CHARACTERS = 2**20
 _MAX_OTHER_CHARACTERS = 160  # of another failure
 _UNCHANGED = "the program as it is"
 FAKE_KERNEL = "the fake kernel of "  # begins the phrase for this part
-_NOT_AS_PROMISED = "Without a backend, what the operator returns is not what its fake kernel gives: {}"
+_NOT_AS_PROMISED = "Without a backend, the operator's result and its fake kernel's differ: {}"
 _APPLIED = "applied "  # begins the key of a fact that a probe tells
 _ANSWERS = {
     Verdict.SAME: FAILS,
@@ -359,26 +359,28 @@ class _Explainer:
     def _fake_kernel(self) -> Explanation | None:
         """Return the explanation of a Case with an operator whose fake kernel does not describe its results."""
         self.probes += 1
-        limits = Limits(self.settings.timeout or first_seconds(self.case), self.settings.memory)
         job = functools.partial(compare_fake_kernels, self.prepared, self.case)
-        told = run_again_if_killed([job], limits, self.scratch)[0].result or {}
-        if not told.get("op"):
-            return None
-        return Explanation(part=f"{FAKE_KERNEL}{told['op']}", reason=_NOT_AS_PROMISED.format(told["how"]))
+        told = run_again_if_killed([job], self._limits(), self.scratch)[0].result or {}
+        part, reason = f"{FAKE_KERNEL}{told.get('op')}", _NOT_AS_PROMISED.format(told.get("how"))
+        return Explanation(part=part, reason=reason) if told.get("op") else None
+
+    def _limits(self) -> Limits:
+        """Return the limits of a probe that begins now. Raises _TimeIsUp if there is no time left."""
+        seconds_left = self.deadline - time.monotonic()
+        if seconds_left < 0:
+            raise _TimeIsUp
+        seconds = min(self.settings.timeout or first_seconds(self.case), max(seconds_left, LAST_SECONDS))
+        return Limits(seconds, self.settings.memory)
 
     def _asked(self, changes: Sequence[str], cases: Sequence[Case], left_out: Sequence[_LeftOut] = ()) -> list[Verdict]:
         """Probe the Cases, with these changes in words, at once, and each without the applications left out of it.
 
         Raises _TimeIsUp if there is no time left.
         """
-        seconds_left = self.deadline - time.monotonic()
-        if seconds_left < 0:
-            raise _TimeIsUp
+        limits = self._limits()
         self.show(Progress(Phase.EXPLAINING, step=changes[0], probes=self.probes))
         self.probes += len(cases)
         jobs = [functools.partial(self._probe, *pair) for pair in itertools.zip_longest(cases, left_out)]
-        seconds = min(self.settings.timeout or first_seconds(self.case), max(seconds_left, LAST_SECONDS))
-        limits = Limits(seconds, self.settings.memory)
         ended = run_again_if_killed(jobs, limits, self.scratch)
         for place, job in enumerate(jobs if len(jobs) > 1 else ()):
             if ended[place].timed_out or ended[place].exhausted:  # perhaps for the others' sake

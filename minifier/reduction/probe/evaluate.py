@@ -36,7 +36,7 @@ from minifier.torch_side.fx.inputs import NotRecorded, Recorder, make_inputs
 from minifier.torch_side.fx.tensors import TensorFile
 from minifier.torch_side.torch_private.aot import observe_aot_compilers
 from minifier.torch_side.torch_private.autograd import outside_transforms
-from minifier.torch_side.torch_private.fake_kernels import wrong_fake_kernel
+from minifier.torch_side.torch_private.graphs import wrong_fake_kernel
 from minifier.torch_side.torch_private.inductor import observe_loading, raised_ahead_of_loading, tame_inductor
 from minifier.torch_side.torch_private.modes import print_native_stacks
 

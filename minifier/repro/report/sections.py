@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import platform
-import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 
-from minifier.data.case import BackendSource, Case, Level, TensorInput
-from minifier.data.case.literals import WITHOUT, packages_imported
+from minifier.data.case import BackendSource, Case, Level, Ref, TensorInput
+from minifier.data.case.literals import WITHOUT, literal, packages_imported
 from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.normalise import headline
 from minifier.data.torch_names import INDUCTOR_CONFIG
@@ -188,10 +188,8 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
     first, _, more = outcome.reason.partition("\n")
     reason = (prose(first), fence(more) if more else "")
     if outcome.repro is None:
-        left = _listed(outcome.minimal) if outcome.minimal is not None and outcome.minimal.graph.ops else ""
-        left = re.sub(r"\w+", lambda name: outcome.names.get(name[0], name[0]), left)
-        shown = ("What is left of the graph, which fails under minify:", fence(left)) if left else ()
-        return sections_of("Minified repro", "There is none.", *reason, *shown)
+        left = _graph(outcome.minimal, outcome.names) if outcome.minimal and outcome.minimal.graph.ops else ()
+        return sections_of("Minified repro", "There is none.", *reason, *left)
     folders = outcome.minimal.folders if outcome.minimal is not None else ()
     beside = "It reads values from `inputs.safetensors`, beside it." if outcome.repro.tensors else ""
     where = f"It needs {code(':'.join(folders))} on `PYTHONPATH`: its modules are not installed, nor in the bundle."
@@ -199,11 +197,15 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
     return sections_of("Minified repro", fence(_wrapped(outcome.repro.text), "python"), beside, path, *reason)
 
 
-def _listed(case: Case) -> str:
-    """Return a line for each tensor that the graph gets, and for each of its ops."""
-    inputs = [f"{x.name}: {x.meta.dtype}{list(x.meta.shape)}" for x in case.inputs if isinstance(x, TensorInput)]
-    calls = (f"{node.name} = {node.target}{node.args} {node.kwargs or ''}".strip() for node in case.graph.ops)
-    return "\n".join([*inputs, *(re.sub(r"Ref\(name='(\w+)'\)", r"\1", call).replace(",)", ")") for call in calls)])
+def _graph(case: Case, names: Mapping[str, str]) -> Iterable[str]:
+    """Show a line for each tensor that the graph gets, and for each of its ops, with these names."""
+    source = functools.partial(literal, ref=lambda ref: names.get(ref.name, ref.name))
+    tensors = (item for item in case.inputs if isinstance(item, TensorInput))
+    lines = [f"{source(Ref(item.name))}: {item.meta.dtype}{list(item.meta.shape)}" for item in tensors]
+    for node in case.graph.ops:
+        given = ", ".join([*map(source, node.args), *(f"{key}={source(value)}" for key, value in node.kwargs.items())])
+        lines.append(f"{source(Ref(node.name))} = {node.target}({given})")
+    return "What is left of the graph, which fails under minify:", fence("\n".join(lines))
 
 
 def _wrapped(program: str) -> str:

@@ -85,11 +85,9 @@ def first_failure(
     Raises FailsByItself if the script fails in an empty folder in eager mode too.
     """
     source, first = _shows(lab, [known.reached, source] if known.reached else [source], of_backend, known)
-    failure = _failure(first)
-    shorter = _which_passes_in_eager(lab, source, failure, said)
+    shorter = _which_passes_in_eager(lab, source, _failure(first), said)
     if shorter != source:
         source, first = _shows(lab, [shorter], of_backend, known)
-        failure = _failure(first)
     failure = _look_for(lab, first, known)
     lab.leave_out_backends(source)
     if lab.without_backends and (plain := with_eager_backend(source)) != source:

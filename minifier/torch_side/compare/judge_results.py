@@ -259,7 +259,7 @@ class _Judging:
                 judgements[key] = _judge(pairs[key], references[key], samples[key])
         right = [key for key in pairs if key in suspects - final and not judgements[key].wrong]
         steps, unwritten = _VARIATIONS[0]
-        unmoved = [key for key in right if not samples[key]]
+        unmoved = [key for key in right if not samples[key]]  # one sample each, which their judgement did not need
         results = runs.variation(steps, unwritten) if unmoved else None
         for key, value in self._undisturbed(unmoved, results, steps).items() if results is not None else ():
             samples[key] += [Sample(value, steps)] if value is not None else []

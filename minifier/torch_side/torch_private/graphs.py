@@ -1,10 +1,10 @@
-"""What Dynamo gives a graph for its backend: fake tensors, symbols, sources of placeholders."""
+"""What Dynamo gives a graph for its backend: fake tensors, symbols, sources of placeholders; wrong fake kernels."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -203,3 +203,24 @@ def add_arguments(module: torch.fx.GraphModule, values: Sequence[Any]) -> None:
                 example = node.meta["example_value"] = moved.requires_grad_(example.requires_grad)
             node.meta["grapharg"] = GraphArg(source, value, False, example)
             node.meta["tensor_dict"] = _extract_tensor_dict(value)
+
+
+_NAMESPACES_OF_TORCH = frozenset(("aten", "prim", "prims"))
+_MISMATCH = re.compile(r"output of (\S+) on FakeTensor and concrete Tensors, found (?:mismatched tensor metadata)?(.*)")
+
+
+def wrong_fake_kernel(call: Callable[[], object]) -> tuple[str, str]:
+    """Return the first operator of the call whose fake kernel gives other metadata than its result has, and how.
+
+    Both are "" if none is seen. torch's own operators are not looked at.
+    """
+    mode = declared.CROSS_REFERENCE.find()
+    if mode is None:
+        return "", ""
+    try:
+        with mode(lambda op: getattr(op, "namespace", "") in _NAMESPACES_OF_TORCH):
+            call()
+    except Exception as error:  # noqa: BLE001 - of the user's operators, or what is looked for
+        if found := _MISMATCH.search(str(error)):
+            return found[1].removesuffix(".default"), found[2].lstrip(": ")
+    return "", ""
