@@ -39,7 +39,8 @@ def main() -> None:
     too_large = False
     for room, budget in budgets.items():
         paths = (ROOT / room).rglob("*.py") if (ROOT / room).is_dir() else [ROOT / room]
-        lines = sum(map(code_lines, paths))
+        rooms_within = [ROOT / each for each in budgets if each.startswith(f"{room}/")]
+        lines = sum(code_lines(path) for path in paths if not any(map(path.is_relative_to, rooms_within)))
         if lines > budget:
             print(f"{room}: {lines} lines of code, over its budget of {budget}; take something out (CONTRIBUTING.md)")
             too_large = True

@@ -140,7 +140,7 @@ class Observer:
     def _watched(self, record: Record, call: Callable[[], Any], gm: torch.fx.GraphModule | None = None) -> Any:
         """Call the backend or the compiled function, and log a fallback. `gm` is the graph, if the call compiles."""
         is_looked_at = self._compared_calls is not None or self.terms.silent_fallbacks
-        watch = watch_of(record.backend_object, record.backend) if is_looked_at else None
+        watch = watch_of(record.backend_object, record.backend.imports) if is_looked_at else None
         if watch is None:
             return call()
         before = parts_of(gm)

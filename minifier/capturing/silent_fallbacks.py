@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from minifier.capturing.captured import EventLog, FellBack
-from minifier.data.case import BackendReference
 from minifier.data.case.literals import packages_imported
 from minifier.process.logs import CallWatch, LogLine
 from minifier.torch_side.torch_private.inductor import inductor_entry
@@ -21,9 +20,12 @@ from minifier.torch_side.torch_private.inductor import inductor_entry
 _MAX_SHOWN = 2  # caught exceptions, and withheld log records, in one sentence
 
 
-def watch_of(function: Any, backend: BackendReference) -> CallWatch | None:
-    """Return a watch for a call of the backend, which is this function or object; None for torch's own backends."""
-    packages = {*packages_imported(*backend.imports), _module_of(function).partition(".")[0]}
+def watch_of(function: Any, imports: Sequence[str]) -> CallWatch | None:
+    """Return a watch for a call of the backend, which is this function or object; None for torch's own backends.
+
+    `imports` are the lines that import it.
+    """
+    packages = {*packages_imported(*imports), _module_of(function).partition(".")[0]}
     packages -= {"torch", "functools", ""}
     return CallWatch(packages, inductor_entry) if packages else None
 

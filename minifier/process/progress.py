@@ -42,6 +42,7 @@ class Phase(enum.Enum):
     CHECKING = "running the repro"
     TESTING = "running the test"
     REPORTS = "writing the reports"
+    HUNTING = "hunting"
 
 
 @dataclass(frozen=True, slots=True)

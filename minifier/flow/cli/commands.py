@@ -314,6 +314,77 @@ def doctor(as_json: bool) -> int:
     return print_findings(as_json)
 
 
+@cli.command(short_help="Run many small programs through a backend, and reduce each distinct failure.")
+@click.option(
+    "--backend",
+    required=True,
+    metavar="NAME",
+    shell_complete=backend_names,
+    help="The backend: its registered name, or MODULE:NAME.",
+)
+@click.option(
+    "--import",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="Import the module first, which registers the backend. May be given several times.",
+)
+@click.option("--only", default="", metavar="REGEX", help="Operators whose names have this in them.")
+@click.option("--dtypes", default="float32", show_default=True, metavar="LIST", help="Dtypes, with commas between.")
+@click.option(
+    "--samples",
+    type=WholeNumber(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Samples of each operator and dtype, at most.",
+)
+@click.option("--training", is_flag=True, help="With a backward pass.")
+@click.option(
+    "--unsupported",
+    metavar="REGEX",
+    help="An exception whose type or message matches says that the backend does not support the program: no failure.",
+)
+@click.option(
+    "--time",
+    "seconds",
+    type=RealNumber(min=1),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Begin nothing new after this time.",
+)
+@click.option(
+    "--timeout",
+    type=RealNumber(min=1),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of a program.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Output folder: empty, new, or that of a hunt which goes on. Default: minify-out/hunt-NAME-N.",
+)
+@click.option("--quiet", is_flag=True, help="Print the last lines alone.")
+@click.argument("sources", nargs=-1)
+def hunt(**values: Any) -> int:
+    """Run the programs of SOURCES through a backend, and end with a page: what works, what does not, and a verified
+    repro of each distinct failure.
+
+    SOURCES are ops, which is all of torch's operators on samples of torch's own tests, and the default; a name of the
+    entry points minify_hunt_sources; or MODULE:NAME, a function that yields (name, callable, args, kwargs). Examples:
+
+    \b
+        minify hunt --backend mybackend --import mypackage
+        minify hunt --backend mybackend --import mypackage my_models:programs
+    """
+    from minifier.flow.cli.hunting import hunt_command
+
+    return hunt_command(values, _interpreters())
+
+
 @cli.command()
 def passes() -> None:
     """List what is tried to make a failing graph or script smaller.

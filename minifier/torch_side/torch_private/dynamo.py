@@ -359,9 +359,15 @@ def warm_up_dynamo() -> None:
     in these forks. Together this is more than half of what it takes to trace a function of a few ops.
     """
     declared.GUARDS_TIMED.assign(lambda *_: 0.0)
-    torch.compile(lambda tensor: -tensor, backend="eager")(torch.zeros(1))
+    torch.compile(lambda tensor: torch.neg(tensor), backend="eager")(torch.zeros(1))  # noqa: PLW0108 - it is traced
     torch.compiler.reset()
     counters.clear()
+
+
+def last_graph_break() -> str:
+    """Return why Dynamo broke a graph, or gave a function up, since its counters were cleared; "" if it did not."""
+    reasons: list[str] = [*counters["graph_break"], *counters["unimplemented"]]
+    return reasons[0].strip().splitlines()[0] if reasons else ""
 
 
 def isolated_compile(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:

@@ -1,0 +1,57 @@
+"""The sources of a hunt's programs: this tool's own, those of other distributions, and a function of the user's."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any
+
+from minifier.errors import UsageError
+from minifier.flow.hunt.operators import operators
+from minifier.flow.hunt.programs import Call, Program, Source, Wanted, call_of
+
+ENTRY_POINTS = "minify_hunt_sources"
+"""Entry points of this group are sources: functions that yield (name, callable, args, kwargs)."""
+
+_OWN: dict[str, tuple[str, Source]] = {"ops": ("torch's operators, on samples of torch's own tests", operators)}
+
+
+def known_sources() -> list[tuple[str, str]]:
+    """Return the name of each source that is installed here, with a sentence or its origin."""
+    own = [(name, sentence) for name, (sentence, _) in _OWN.items()]
+    return own + [(point.name, point.value) for point in entry_points(group=ENTRY_POINTS)]
+
+
+def source(name: str) -> Source:
+    """Return a source: one of this tool's own, of an entry point, or MODULE:NAME, which is imported.
+
+    Raises UsageError for one that is not known or cannot be imported.
+    """
+    if name in _OWN:
+        return _OWN[name][1]
+    module, _, attribute = name.partition(":")
+    points = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    if name not in points and not attribute:
+        names = ", ".join(known for known, _ in known_sources())
+        raise UsageError(f"there is no source {name}: give MODULE:NAME for a function of yours, or one of {names}.")
+    try:
+        found = points[name].load() if name in points else getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"the source {name} cannot be imported: {type(error).__name__}: {error}") from error
+    return functools.partial(_of_tuples, found)
+
+
+Tuples = Callable[[], Iterator[tuple[str, Callable[..., Any], Sequence[Any], Mapping[str, Any]]]]
+
+
+def _of_tuples(function: Tuples, wanted: Wanted) -> Iterator[Program]:
+    for name, callable_, args, kwargs in function():
+        if wanted.has(name):
+            yield Program(name, "", 0, functools.partial(_copied_call, name, callable_, args, kwargs))
+
+
+def _copied_call(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+    return call_of(name, *copy.deepcopy((function, args, kwargs)))

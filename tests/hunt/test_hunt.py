@@ -1,0 +1,120 @@
+"""`minify hunt`: a planted backend on a few programs of the user's."""
+
+import json
+
+import pytest
+from vocabulary import tree
+
+BACKEND = '''
+    """Fails in a way of its own for each of some ops."""
+
+    import os
+
+    import torch
+    from torch._dynamo import register_backend
+
+
+    @register_backend
+    def faulty(gm, inputs):
+        ops = {getattr(node.target, "__name__", "") for node in gm.graph.nodes}
+        if "logsumexp" in ops:
+            raise RuntimeError("no lowering for logsumexp")
+        if "frac" in ops:
+            raise NotImplementedError("frac is not there yet")
+        if "erfinv" in ops:
+            os.abort()
+        if "sign" in ops:
+            return gm
+        scale = 1.02 if "sigmoid" in ops else 1.0
+        return lambda *args: tuple(result * scale for result in gm.forward(*args))
+'''
+PROGRAMS = '''
+    import torch
+
+
+    class Gate(torch.nn.Module):
+        """Has a state, which no run of it may see of another."""
+
+        def __init__(self):
+            super().__init__()
+            self.norm, self.linear = torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            return torch.sigmoid(self.linear(torch.relu(self.norm(x))))
+
+
+    def programs():
+        x = torch.rand(5, 4)
+        yield "gate", Gate(), (x,), {}
+        yield "right", torch.nn.BatchNorm1d(4), (x,), {}
+        yield "pool", torch.logsumexp, (x,), {"dim": 1}
+        yield "loss", lambda value: torch.logsumexp(value * 2, 0).sum(), (x,), {}
+        yield "frac", torch.frac, (x,), {}
+        yield "inverse", lambda values: torch.erfinv(torch.cat(values)), ([x, x],), {}
+        yield "sign", torch.sign, (x,), {}
+        yield "length", len, ([1, 2],), {}
+        yield "wrong size", lambda value: value.view(7), (x,), {}
+        yield "infinite", lambda value: value / 0, (x,), {}
+'''
+ANSWERS = {
+    "gate": "fails",
+    "right": "works",
+    "pool": "fails",
+    "loss": "fails",
+    "frac": "not supported",
+    "inverse": "fails",
+    "sign": "by fallback",
+    "length": "no graph",
+    "wrong size": "left out",
+    "infinite": "left out",
+}
+
+
+def lines(out):
+    return [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.timeout(400)
+def test_each_distinct_failure_has_a_repro_and_a_hunt_goes_on_where_it_was(project):
+    project.write(BACKEND, "faulty_backend.py")
+    project.write(PROGRAMS, "mine.py")
+    asked = ["hunt", "--backend", "faulty", "--import", "faulty_backend", "--unsupported", "^NotImplementedError"]
+    asked += ["--out", project.out, "mine:programs"]
+    done = project.minify(*asked, timeout=300)
+    assert done.code == 1
+    assert {line["subject"]: line["answer"] for line in lines(project.out)} == ANSWERS
+    summary = json.loads((project.out / "summary.json").read_text())
+    assert summary["sentence"] == "faulty: 1 of 7 work; 3 distinct failures, the worst costs 2 programs"
+    assert summary["sentence"] in done.says and (project.out / "report.md").read_text().startswith(
+        f"# {summary['sentence']}"
+    )
+    found = {failure["what"]: failure for failure in summary["failures"]}
+    assert set(found) == {"torch.sigmoid", "torch.logsumexp", "torch.erfinv"}
+    assert found["torch.logsumexp"]["subjects"] == ["pool", "loss"]
+    for failure in found.values():
+        assert failure["status"] == "reduced" and failure["key"]
+        assert 'backend="faulty"' in (project.out / failure["folder"] / "repro.py").read_text()
+
+    whole = (project.out / "results.jsonl").read_text()
+    kept = whole.splitlines(keepends=True)
+    (project.out / "results.jsonl").write_text("".join(kept[:-2]) + kept[-2][:20])  # killed while it wrote
+    before = tree(project.out / "failures")
+    assert project.minify(*asked, timeout=300).code == 1
+    assert sorted((project.out / "results.jsonl").read_text().splitlines()) == sorted(whole.splitlines())
+    assert tree(project.out / "failures") == before, "what is reduced is not reduced again"
+    assert json.loads((project.out / "summary.json").read_text()) == summary
+
+
+@pytest.mark.parametrize(
+    ("arguments", "noun"),
+    [
+        (["--backend", "eager", "nothing"], "nothing"),
+        (["--backend", "eager", "nothing:programs"], "nothing:programs"),
+        (["--backend", "eager", "--only", "x", "mine:programs"], "--only"),
+        (["--backend", "eager", "--out", "."], "--out"),
+    ],
+)
+def test_what_cannot_be_hunted_is_refused(project, arguments, noun):
+    project.write("def programs():\n    yield 'a', len, ([],), {}\n", "mine.py")
+    done = project.minify("hunt", *arguments)
+    assert done.code == 2 and noun in done.stderr
