@@ -43,7 +43,9 @@ def run(program: Program, folder: Path, tool: Sequence[str] = ("-m", "minifier")
     result, repro = result_in(folder / "out"), folder / "out" / "repro.py"
     text = repro.read_text(encoding="utf-8") if repro.exists() else ""
     explained, report = result.get("explained") or {}, folder / "out" / "report.md"
-    taken = re.search("fallbacks taken: (.*)", report.read_text(encoding="utf-8") if report.exists() else "")
+    taken = re.search(
+        "steps beyond a run of the script: (.*)", report.read_text(encoding="utf-8") if report.exists() else ""
+    )
     return {
         "what": program.what,
         "source": program.facts.get("source"),

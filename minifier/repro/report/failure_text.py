@@ -19,6 +19,7 @@ from minifier.repro.report.markdown import Section, code, fence, folded, items, 
 from minifier.repro.report.outcome import Outcome, op_names, words_of
 
 _MAX_TRACEBACK_LINES = 60
+_FEW_FRAMES = 3  # of torch, which are shown
 _MAX_DIFFERENCES = 8
 _MAX_NAMED_OPS = 3
 _MAX_EXPRESSION_CHARS = 60
@@ -201,7 +202,7 @@ def duplicates(case: Case, key: str) -> Iterable[Section]:
     parts += [fingerprint.site.function] if fingerprint.site is not None else []
     first = replace(fingerprint, message=headline(fingerprint.message))
     words = re.sub(r"<\w+>", " ", words_of(first, " "))
-    parts += [*re.findall(r"[^\W\d](?:[\w.:]*\w)?", words), *fingerprint.native.split()]
+    parts += [*re.findall(r"[^\W\d](?:[\w.:-]*\w)?", words), *fingerprint.native.split()]
     ops = op_names(case)[:_MAX_NAMED_OPS]
     if fingerprint.stage is Stage.COMPARE:
         parts = [case.backend.name, *ops, "wrong", fingerprint.message]
@@ -209,7 +210,9 @@ def duplicates(case: Case, key: str) -> Iterable[Section]:
         parts = [case.backend.name, *ops, _event(case.failure), fingerprint.native]
     sought = " ".join(filter(None, parts))
     stage = f"{fingerprint.stage.value}, {fingerprint.kind.value}"
-    text = f"Search for {code(sought)}. The same failure ({stage}) has the same key: `{key}`."
+    is_check = case.level is Level.SOURCE and "AssertionError" in fingerprint.types
+    same = "A failing check of the same functions of torch" if is_check else f"The same failure ({stage})"
+    text = f"Search for {code(sought)}. {same} has the same key: `{key}`."
     return sections_of("Finding duplicates", prose(text), level=3, weight=2)
 
 
@@ -239,7 +242,9 @@ def _logged(text: str) -> Iterable[str]:
 
     Nothing is shown of an empty text.
     """
-    short = _FRAMES_OF_TORCH.sub(lambda run: f"  [{counted(len(_FRAME.findall(run[0])), 'frame')} of torch]\n", text)
+    short = _FRAMES_OF_TORCH.sub(
+        lambda run: run[0] if (n := len(_FRAME.findall(run[0]))) <= _FEW_FRAMES else f"  [{n} frames of torch]\n", text
+    )
     if text:
         yield fence(cut(short, _MAX_TRACEBACK_LINES))
     if short != text:

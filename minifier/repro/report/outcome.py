@@ -31,6 +31,7 @@ from minifier.repro.emit.repro import Repro
 from minifier.repro.verify import Verification
 
 VERSION = 1
+_OF_ALL_CHECKS = {"compile", "manual_seed", "Module"}  # functions of torch that tell no check from another
 ORIGINS, PLACE = "origins", "place"  # fields of result.json
 
 
@@ -330,7 +331,7 @@ def duplicate_key(outcome: Outcome) -> str:
         sorted({given.meta.dtype for given in case.inputs if isinstance(given, TensorInput)}),
     ]
     if case.level is Level.SOURCE and "AssertionError" in fingerprint.types:
-        identity.append(sorted({*re.findall(r"\btorch(?:\.\w+)+", text)}))
+        identity.append(sorted({*re.findall(r"\b(?:torch|nn|F)\.(?:\w+\.)*(?!rand)(\w+)", text)} - _OF_ALL_CHECKS))
     return hashlib.blake2b(json.dumps(identity).encode(), digest_size=6).hexdigest()
 
 

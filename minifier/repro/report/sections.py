@@ -222,10 +222,10 @@ def _how(outcome: Outcome) -> Iterable[Section]:
     if summary is not None:
         skipped = [name for name, end in summary.passes.items() if end == "skipped"]
         notes = [*summary.notes, *filter(None, [summary.too_large, summary.hiding])]
-        notes += [f"ways on: {', '.join(outcome.fallbacks)}"] if outcome.fallbacks else []
+        notes += [f"steps beyond a run of the script: {', '.join(outcome.fallbacks)}"] if outcome.fallbacks else []
         notes += [f"skipped: {', '.join(skipped)}"] if skipped else []
         notes += [f"cut off: {', '.join(summary.unfinished)}"] if summary.unfinished else []
-    return sections_of("How it was reduced", items(notes), _time(outcome), level=3, weight=5)
+    return sections_of("How it was reduced" if notes else "Time", items(notes), _time(outcome), level=3, weight=5)
 
 
 def _time(outcome: Outcome) -> str:

@@ -66,7 +66,9 @@ def deleted(script: Script) -> Iterator[Edit]:
 
 
 def _fewer_items(target: cst.Tuple, iterated: cst.BaseExpression) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-    """Yield `x` and `xs` for `n, x` of `enumerate(xs)`, and for `x, y` of `zip(xs, ys)`."""
+    """Yield `x` and `xs` for `n, x` of `enumerate(xs)`, and for `x, y` of `zip(xs, ys)`; else each target by itself."""
+    if not isinstance(iterated, cst.Call):
+        yield from ((each.value, iterated) for each in target.elements)
     if not isinstance(iterated, cst.Call):
         return
     plain = [arg for arg in iterated.args if arg.keyword is None and not arg.star]
@@ -132,8 +134,15 @@ def _at(index: str, value: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def without_targets(script: Script) -> Iterator[Edit]:
-    """Put the value in the place of its assignment, and the test in the place of its assertion."""
+    """Put the value in the place of its assignment, and the test in the place of its assertion.
+
+    Of `a, b = f(x)` leave `a = f(x)[0]` too, or `b = f(x)[1]`.
+    """
     for node in script.nodes:
+        if isinstance(node, cst.Assign) and m.matches(node, m.Assign([m.AssignTarget(m.Tuple())], ~m.Tuple())):
+            for place, each in enumerate(cst.ensure_type(node.targets[0].target, cst.Tuple).elements):
+                target = cst.AssignTarget(each.value)  # type: ignore[arg-type]
+                yield Edit({node: [cst.Assign([target], _at(str(place), node.value))]})
         if isinstance(node, (cst.Assign, cst.AnnAssign, cst.AugAssign)) and node.value is not None:
             if m.findall(node.value, m.Call() | m.Subscript() | m.Attribute() | m.BinaryOperation()):
                 yield Edit({node: [cst.Expr(node.value)]})
@@ -233,7 +242,9 @@ def inlined(script: Script) -> Iterator[Edit]:
                 is_anywhere = isinstance(block, cst.Module) and _is_plain(value) and not is_bound_again
                 earlier = [each for each in block.body[:number] if is_anywhere and _only_reads(each, target)]
                 uses = _uses_behind(script, target, [*earlier, *behind])
-                if left or (uses and (_is_plain(value) or _fits(script, uses, value))):  # `a, b = x, y` to `b = y`
+                if left or (
+                    uses and (_is_plain(value) or _fits(script, uses, value, block))
+                ):  # `a, b = x, y` to `b = y`
                     yield Edit({line: left, **_puts(script, uses, value)})
 
 
@@ -300,10 +311,15 @@ def _uses_behind(script: Script, target: cst.BaseExpression, lines: Sequence[cst
     return uses
 
 
-def _fits(script: Script, uses: Sequence[cst.CSTNode], value: cst.CSTNode) -> bool:
-    """Whether an expression is read once, and evaluated once there, in a line that stays short."""
+def _fits(script: Script, uses: Sequence[cst.CSTNode], value: cst.CSTNode, block: cst.CSTNode) -> bool:
+    """Whether an expression of a block is read once, and evaluated once there, in a line that stays short."""
     if len(uses) != 1:
         return False
+    at: cst.CSTNode | None = uses[0]
+    while at is not None and at is not block:
+        if isinstance(at, (cst.For, cst.While)):
+            return False
+        at = script.parent.get(at)
     line = script.line(uses[0])
     if not isinstance(line, _Line) or any(
         uses[0] in m.findall(each, m.Name()) for each in m.findall(line, EVALUATED_LATER)
@@ -482,7 +498,7 @@ def without_classes(script: Script) -> Iterator[Edit]:
         if not isinstance(node, cst.ClassDef):
             continue
         calls = _made(script, node)
-        yield from (Edit({node: [], **inner}) for inner in _inner_objects(node, calls))
+        yield from (Edit({node: [], **inner}) for inner in _inner_objects(script, node, calls))
         if m.matches(node, _ONLY_A_BASE):
             yield Edit({node: [], **{use: [node.bases[0].value] for use in script.uses(node.name.value)}})
         else:
@@ -510,21 +526,30 @@ def _bound_to(method: cst.FunctionDef) -> tuple[str, cst.FunctionDef]:
     return own.name.value, method.with_changes(params=method.params.with_changes(params=params))
 
 
-def _inner_objects(node: cst.ClassDef, calls: Sequence[cst.Call]) -> Iterator[Changes]:
-    """Yield what replaces the calls of a class: each object that its `__init__` makes for an attribute of `self`."""
+def _inner_objects(script: Script, node: cst.ClassDef, calls: Sequence[cst.Call]) -> Iterator[Changes]:
+    """Yield what replaces the calls of a class: each object that its `__init__` makes for an attribute of `self`.
+
+    What reads that attribute outside of the class reads the object.
+    """
     init = next((each for each in node.body.body if m.matches(each, _INIT)), None)
     if not isinstance(init, cst.FunctionDef) or not calls:
         return
     own, function = _bound_to(init)
     given = [values for call in calls if (values := _given(function, call, is_method=False)) is not None]
-    target = m.AssignTarget(m.Attribute(m.Name(own)))
+    target = m.AssignTarget(m.Attribute(m.Name(own), m.SaveMatchedNode(m.Name(), "name")))
+    inside = set(m.findall(node, m.Attribute()))
     for line in init.body.body:
         made = m.extract(line, m.SimpleStatementLine([m.Assign([target], _CALL)]))
         value = made["call"] if made is not None else None
         if isinstance(value, cst.Call) and not uses_of(value, own):
             results = [result for values in given if (result := _result(value, values)) is not None]
             if len(results) == len(calls):
-                yield {call: [result] for call, result in zip(calls, results, strict=True)}
+                name = cst.ensure_type((made or {})["name"], cst.Name).value
+                read = set(m.findall(script.module, m.Attribute(attr=m.Name(name)))) - inside
+                changes: dict[cst.CSTNode, Sequence[cst.CSTNode]] = {
+                    at: [at.value] for at in read if isinstance(at, cst.Attribute)
+                }
+                yield changes | {call: [result] for call, result in zip(calls, results, strict=True)}
 
 
 def _without_object(
@@ -593,8 +618,10 @@ def _names_of_attributes(
         if not m.matches(method, _INIT):
             own.append(method.name.value)
             continue
-        targets = m.findall(method, m.AssignTarget(m.Attribute(m.Name(_bound_to(method)[0]))))
-        own += [target.target.attr.value for target in targets]  # type: ignore[attr-defined]
+        of_self = m.Attribute(m.Name(_bound_to(method)[0]))
+        own += [each.target.attr.value for each in m.findall(method, m.AssignTarget(of_self))]  # type: ignore[attr-defined]
+        for target in m.findall(method, m.AssignTarget(m.Tuple())):
+            own += [each.value.attr.value for each in m.findall(target, m.Element(of_self))]  # type: ignore[attr-defined]
     named = {each.attr.value for each in m.findall(script.module, m.Attribute()) if isinstance(each, cst.Attribute)}
     if any(name.startswith("__") and name not in (*_CALLED_AS_INSTANCE, "__iter__", *named) for name in own):
         return None
