@@ -60,7 +60,7 @@ def test_a_report_shows_the_lines_of_the_backend_but_not_the_scripts_and_torchs_
     trace = (
         f'Traceback (most recent call last):\n  File "{checkout}/train.py", line 3, in <module>\n    secret_step()\n'
         f'{of_torch * 2}  File "{checkout}/oddlib/deep/lowering.py", line 7, in lower\n    go_on(odd_reason)\n'
-        f"{of_torch.replace('_dynamo', '_inductor')}{of_torch * 4}RuntimeError: no lowering for tanh\n"
+        f"{of_torch.replace('_dynamo', '_inductor')}{of_torch * 6}RuntimeError: no lowering for tanh\n"
     )
     failure = replace(small_case().failure, traceback=trace)
     given = outcome(failure)
@@ -70,4 +70,4 @@ def test_a_report_shows_the_lines_of_the_backend_but_not_the_scripts_and_torchs_
     assert "go_on(odd_reason)" in text and "secret_step" not in text
     shown, _, rest = text.partition("<summary>With the frames of torch")
     counts = re.findall(r"\[(\d) frames of torch\]", shown)
-    assert (counts, shown.count("compile_it()"), rest.count("compile_it()")) == (["2", "3"], 2, 7 + 2 + 7)
+    assert (counts, shown.count("compile_it()"), rest.count("compile_it()")) == (["5"], 4, 9 + 4 + 9)
