@@ -192,6 +192,7 @@ SET_BY_DYNAMIC = {
     _key("torch._dynamo.config", "automatic_dynamic_shapes"),
 }
 DETERMINISTIC = _key(INDUCTOR_CONFIG, "deterministic", since=(2, 10))
+COMPILE_THREADS = _key(INDUCTOR_CONFIG, "compile_threads")
 # Settings that change inductor's checks of the machine.
 MACHINE_SETTINGS = {_key(INDUCTOR_CONFIG, key) for key in ("cpp.vec_isa_ok", "cpp.cxx")}
 

@@ -99,7 +99,7 @@ _UNCONDITIONAL = ("ops", "statements")  # these passes are always made
 def settings_of(values: dict[str, Any]) -> Settings:
     """Return the settings for these values, by option. Raises UsageError for invalid or contradictory values."""
     for option in ("match", "match_log"):
-        _check_pattern("--" + option.replace("_", "-"), values[option])
+        check_pattern("--" + option.replace("_", "-"), values[option])
     given = {name: values[name] for name in _SETTINGS if name in values}
     return Settings(
         **given,
@@ -133,7 +133,8 @@ def _check_passes(option: str, names: Iterable[str]) -> tuple[str, ...]:
     return chosen
 
 
-def _check_pattern(option: str, pattern: str | None) -> None:
+def check_pattern(option: str, pattern: str | None) -> None:
+    """Raise UsageError unless the option's value is a regular expression."""
     if pattern is not None:
         try:
             re.compile(pattern)

@@ -331,3 +331,23 @@ def test_under_minify_run_the_script_is_as_without(project):
     """
     done = project.run(text)
     assert done.code == 0 and done.ops == (2, 1), done.stderr
+
+
+def test_a_backend_that_refuses_dynamic_sizes_fails_while_it_compiles(project):
+    done = ran(
+        project,
+        """
+        import torch._dynamo
+
+        def refuses(gm, inputs):
+            if any(isinstance(value, torch.SymInt) for value in inputs):
+                raise RuntimeError("no dynamic sizes")
+            return gm.forward
+
+        x = torch.randn(3)
+        torch._dynamo.mark_dynamic(x, 0)
+        outcome = minifier.check(lambda x: x.sin(), [x], refuses)
+        print(outcome.failure.fingerprint.stage.value, outcome.failure.message)
+        """,
+    )
+    assert done.stdout.splitlines()[-1:] == ["compile no dynamic sizes"], done.stderr

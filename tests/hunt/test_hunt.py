@@ -105,6 +105,37 @@ def test_each_distinct_failure_has_a_repro_and_a_hunt_goes_on_where_it_was(proje
     assert json.loads((project.out / "summary.json").read_text()) == summary
 
 
+def test_what_fails_only_behind_other_programs_is_tried_alone(project):
+    project.write(
+        """
+        from torch._dynamo import register_backend
+
+        compiled = []
+
+        @register_backend
+        def once(gm, inputs):
+            compiled.append(gm)
+            if len(compiled) > 1:
+                raise RuntimeError("compiled before")
+            return lambda *args: gm.forward(*args)
+        """,
+        "once_only.py",
+    )
+    project.write(
+        """
+        import torch
+
+        def programs():
+            for function in (torch.neg, torch.abs, torch.neg):
+                yield "op", function, (torch.ones(2),), {}
+        """,
+        "mine.py",
+    )
+    done = project.minify("hunt", "--backend", "once", "--import", "once_only", "--out", project.out, "mine:programs")
+    assert done.code == 0
+    assert sorted((line["number"], line["answer"]) for line in lines(project.out)) == [(n, "works") for n in range(3)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "noun"),
     [

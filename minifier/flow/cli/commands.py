@@ -329,7 +329,7 @@ def doctor(as_json: bool) -> int:
     metavar="MODULE",
     help="Import the module first, which registers the backend. May be given several times.",
 )
-@click.option("--only", default="", metavar="REGEX", help="Operators whose names have this in them.")
+@click.option("--only", default="", metavar="REGEX", help="Programs whose names have this in them.")
 @click.option("--dtypes", default="float32", show_default=True, metavar="LIST", help="Dtypes, with commas between.")
 @click.option(
     "--samples",
@@ -337,9 +337,10 @@ def doctor(as_json: bool) -> int:
     default=1,
     show_default=True,
     metavar="N",
-    help="Samples of each operator and dtype, at most.",
+    help="Samples of each operator or module and dtype, at most.",
 )
 @click.option("--training", is_flag=True, help="With a backward pass.")
+@click.option("--dynamic", is_flag=True, help="With sizes that Dynamo makes dynamic, by torch.compile(dynamic=True).")
 @click.option(
     "--unsupported",
     metavar="REGEX",
@@ -367,14 +368,23 @@ def doctor(as_json: bool) -> int:
     type=click.Path(path_type=Path),
     help="Output folder: empty, new, or that of a hunt which goes on. Default: minify-out/hunt-NAME-N.",
 )
+@click.option(
+    "--known",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Failures that are known: a TOML file with an entry for each. Only another failure makes the exit code 1.",
+)
+@click.option("--write-known", is_flag=True, help="Write the failures into the file of --known.")
+@click.option("--strict", is_flag=True, help="A known failure that is gone makes the exit code 1 too.")
 @click.option("--quiet", is_flag=True, help="Print the last lines alone.")
 @click.argument("sources", nargs=-1)
 def hunt(**values: Any) -> int:
     """Run the programs of SOURCES through a backend, and end with a page: what works, what does not, and a verified
     repro of each distinct failure.
 
-    SOURCES are ops, which is all of torch's operators on samples of torch's own tests, and the default; a name of the
-    entry points minify_hunt_sources; or MODULE:NAME, a function that yields (name, callable, args, kwargs). Examples:
+    SOURCES are ops, the default: torch's operators on samples of torch's own tests; modules: those of torch.nn;
+    compose: random programs of operators, until the time is up; a name of the entry points minify_hunt_sources; or
+    MODULE:NAME, a function that yields (name, callable, args, kwargs). Examples:
 
     \b
         minify hunt --backend mybackend --import mypackage

@@ -6,39 +6,61 @@ import re
 from pathlib import Path
 from typing import Any
 
-from minifier.data.case.run_folder import next_place, shown_path
+from minifier.data.case.run_folder import shown_path
 from minifier.data.settings import Settings
 from minifier.errors import UsageError
+from minifier.flow.check_program import check_pattern
 from minifier.flow.cli.console import Console
+from minifier.flow.folders import choose_folder
 from minifier.flow.prepare import prepared
 from minifier.process.interpreters import Interpreters
+from minifier.process.progress import counted
 
 FOUND = 1  # the exit code if something fails
 
 
 def hunt_command(values: dict[str, Any], interpreters: Interpreters) -> int:
     """Hunt, print the first line of the page, and return 0 if nothing fails."""
+    known_file = values["known"]
+    if known_file is None and (values["write_known"] or values["strict"]):
+        raise UsageError("--write-known and --strict are about the file of --known: name it.")
+    for option in ("only", "unsupported"):
+        check_pattern(f"--{option}", values[option])
     folder = _folder(values["out"], values["backend"])
     settings = Settings(timeout=values["timeout"], verify=2, explain=False)
     with Console(values["quiet"]) as console, prepared(settings, console, interpreters) as run:
         from minifier.flow.hunt.exploring import Hunted
         from minifier.flow.hunt.hunt import hunt
+        from minifier.flow.hunt.known import gone, new_failures, read_known, write_known
         from minifier.flow.hunt.page import first_line
         from minifier.flow.hunt.programs import Wanted
         from minifier.flow.hunt.records import Records
+        from minifier.flow.hunt.summary import distinct
 
         dtypes = tuple(filter(None, map(str.strip, values["dtypes"].split(","))))
-        wanted = Wanted(values["only"], dtypes, values["samples"], values["training"])
+        wanted = Wanted(values["only"], dtypes, values["samples"], values["training"], values["dynamic"])
         hunted = Hunted(
             values["backend"], values["modules"], values["sources"] or ("ops",), wanted, values["unsupported"]
         )
+        known = read_known(known_file) if known_file is not None else {}
         records = hunt(hunted, Records(folder), run, values["seconds"])
+        failures = distinct(records)
+        new, missing = new_failures(records, failures, known), gone(records, failures, known)
+        if values["write_known"]:
+            write_known(known_file, records, failures, known)
         console.error(first_line(hunted, records))
-        console.error(f"{shown_path(folder)} has report.md")
-    return FOUND if records.groups else 0
+        for key in missing:
+            console.error(f"a known failure is gone: {known[key].what} ({key})")
+        if known:
+            console.error(f"{counted(len(new), 'failure')} not known{':' if new else ''}")
+            for sentence in new:
+                console.error(f"  {sentence}")
+        console.error(f"{shown_path(folder)} has report.md and index.html")
+    return FOUND if new or (missing and values["strict"]) else 0
 
 
 def _folder(out: Path | None, backend: str) -> Path:
-    if out is not None and out.is_dir() and any(out.iterdir()) and not (out / "results.jsonl").exists():
-        raise UsageError(f"--out {out} is not empty, and no hunt has written it.")
-    return (out or next_place("hunt-" + re.sub(r"\W+", "-", backend))).absolute()
+    """Return the output folder, which may have a hunt that goes on. Raises UsageError as `choose_folder` does."""
+    if out is not None and (out / "hunt.json").exists():
+        return out.absolute()
+    return choose_folder(out, "hunt-" + re.sub(r"\W+", "-", backend)).path

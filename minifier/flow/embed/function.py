@@ -280,7 +280,9 @@ class _Recorder:
         return run
 
 
-def record_graphs(function: Callable[..., Any], inputs: Sequence[Any], backend: Any, folder: Path) -> int:
+def record_graphs(
+    function: Callable[..., Any], inputs: Sequence[Any], backend: Any, folder: Path, dynamic: bool | None = None
+) -> int:
     """Call the function once on copies of its inputs, compiled by a backend that only records.
 
     Returns the number of graphs. The called graphs are Cases in sub-folders of `folder`, by number, in the order of
@@ -297,7 +299,7 @@ def record_graphs(function: Callable[..., Any], inputs: Sequence[Any], backend: 
             state_kept(function),
             dynamo.dynamo_caches_restored(lambda compiler: dynamo.asked_backend(compiler).function is recorder),
         ):
-            dynamo.isolated_compile(function, recorder)(*copied(list(inputs), {}))
+            dynamo.isolated_compile(function, recorder, dynamic)(*copied(list(inputs), {}))
     finally:
         observer.close()
         end_noting()

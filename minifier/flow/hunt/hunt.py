@@ -1,70 +1,119 @@
-"""A hunt: try programs, reduce each distinct failure to a repro, go on until the time is up; write the page."""
+"""A hunt: try programs, reduce each failure to a repro, go on until the time is up; write the pages."""
 
 from __future__ import annotations
 
+import subprocess
 import time
-from dataclasses import replace
-from threading import Event
+from collections.abc import Callable
+from dataclasses import asdict
 
+from minifier.data.case.run_folder import RunFolder, shown_path
 from minifier.data.case.store import RESULT
-from minifier.errors import MinifyError, UsageError
+from minifier.errors import ToolFailed, UsageError
 from minifier.flow.attempt import Run
+from minifier.flow.embed.reducing import LOG, start_reducing
+from minifier.flow.folders import lock_run
+from minifier.flow.foreign_code import foreign_code_in
 from minifier.flow.hunt.exploring import Hunted, explore
 from minifier.flow.hunt.page import write_pages
 from minifier.flow.hunt.records import Group, Records
-from minifier.flow.run import minify_case
-from minifier.process.progress import Phase, Progress, ProgressPipe, run_for_result
+from minifier.process.child import end as end_program
+from minifier.process.machine import cores
+from minifier.process.progress import Phase, Progress, ProgressPipe, counted, run_for_result
 
-_FIRST_SHARE = 0.6  # of the time, before the first reduction
+_FIRST_FRACTION = 0.6  # of the time, before the first reduction
+_SECONDS_BETWEEN_LOOKS = 0.2
 
 
-def hunt(hunted: Hunted, records: Records, run: Run, seconds: float) -> Records:
-    """Try the programs and reduce what fails for about so many seconds; return what was found.
+def hunt(
+    hunted: Hunted, records: Records, run: Run, seconds: float, now: Callable[[], float] = time.monotonic
+) -> Records:
+    """Try the programs and reduce what fails, and begin nothing new after so many seconds; return what was found.
 
-    The pages are written whenever there is something new. Raises UsageError if the sources have no program.
+    The pages are written after each round of programs and each reduction. Raises UsageError if the sources have no
+    program, or the folder has another hunt.
     """
-    begun = run.ui.begun
-    until = begun + seconds
-    share = begun + _FIRST_SHARE * seconds
-    reduced: set[int] = set()
-    while True:
-        is_complete, records = _explored(hunted, records, run, share)
-        if not records.tried:
-            raise UsageError("there is no such program: look at SOURCES, --only and --dtypes.")
-        write_pages(hunted, records)
-        for group in sorted(records.groups, key=records.cost, reverse=True):
-            if group.number not in reduced and time.monotonic() < until and not run.interrupted.is_set():
-                reduced.add(group.number)
-                _reduce(group, run, until)
-                write_pages(hunted, records)
-        if is_complete or time.monotonic() >= until or run.interrupted.is_set():
-            return records
-        share = until
+    is_new = not records.folder.exists()
+    records.begin(asdict(hunted))
+    lock_run(records.folder, run)
+    try:
+        return _hunted(hunted, records, run, seconds, now)
+    except UsageError:
+        if is_new:
+            RunFolder(records.folder).clear(keep=False)
+        raise
+
+
+def _hunted(hunted: Hunted, records: Records, run: Run, seconds: float, now: Callable[[], float]) -> Records:
+    begun = now()
+    until, first = begun + seconds, begun + _FIRST_FRACTION * seconds
+    is_complete = False
+    for limit in (first, until):
+        if now() < limit and not is_complete:
+            is_complete, records = _explored(hunted, records, run, limit)
+            write_pages(hunted, records)
+        if not run.interrupted.is_set():
+            _reduce(hunted, records, run, lambda: now() < until)
+        if run.interrupted.is_set():
+            break
+    return records
 
 
 def _explored(hunted: Hunted, records: Records, run: Run, until: float) -> tuple[bool, Records]:
     """Explore in a forked process: imports of the user's, and of torch's tests, stay in it."""
 
     def work(channel: ProgressPipe) -> bool:
-        return explore(hunted, Records(records.folder), run.settings, until, channel)
+        try:
+            return explore(hunted, Records(records.folder), run.settings, until, channel)
+        except KeyboardInterrupt:
+            return False
 
     run.ui.show(Progress(Phase.HUNTING, hunted.backend))
     is_complete, end = run_for_result(work, run.ui)
     if end.interrupted:
         run.interrupt("interrupted: writing what there is")
-    return bool(is_complete), Records(records.folder)
+    elif end.status != 0:
+        raise ToolFailed(f"the process that tries programs ended: {end.described}")
+    records = Records(records.folder)
+    if not records.tried:
+        if end.interrupted:
+            raise KeyboardInterrupt
+        if is_complete:
+            raise UsageError("there is no such program: look at SOURCES, --only and --dtypes.")
+    return bool(is_complete), records
 
 
-def _reduce(group: Group, run: Run, until: float) -> None:
-    """Reduce the failure of a group in its folder, if that is not done; say why, if that is not possible."""
-    if (group.folder.path / RESULT).exists():
-        return
-    own = replace(run, errors=[], interrupted=Event())
-    run.ui.say(f"failure {group.number}, {group.subject}: {group.failure.sentence}")
-    run.ui.restart()
+def _reduce(hunted: Hunted, records: Records, run: Run, is_time: Callable[[], bool]) -> None:
+    """Reduce what is not reduced yet, the failures of most programs first, several at once; begin none late.
+
+    Each is `minify reduce` in a process of its own; its log says why there is no repro.
+    """
+    waiting = [group for group in records.groups if not (group.folder.path / RESULT).exists()]
+    waiting.sort(key=records.cost)
+    running: dict[subprocess.Popen[bytes], Group] = {}
+    timeout = [] if run.settings.timeout is None else ["--timeout", str(run.settings.timeout)]
+    options = ["--no-explain", "--verify", str(run.settings.verify), *timeout]
     try:
-        minify_case(group.folder.path, own)
-    except MinifyError as error:
-        run.ui.say(f"failure {group.number} is not reduced: {error}")
-    if own.interrupted.is_set():
-        run.interrupted.set()
+        while running or (waiting and is_time()):
+            while waiting and len(running) < (run.settings.workers or cores()) and is_time():
+                group = waiting.pop()
+                if foreign_code_in(group.folder.path):
+                    run.ui.say(f"failure {group.number} is not reduced: its Case is not as your minify wrote it here")
+                    continue
+                run.ui.say(f"failure {group.number}, {group.subject}: {group.failure.sentence}")
+                running[start_reducing(group.folder.path, options)] = group
+            done = counted(len(records.groups) - len(waiting) - len(running), "failure")
+            run.ui.show(Progress(Phase.HUNTING, hunted.backend, f"reducing; {done} of {len(records.groups)} reduced"))
+            for process in [each for each in running if each.poll() is not None]:
+                group = running.pop(process)
+                if not group.folder.repro.exists():
+                    run.ui.say(f"failure {group.number} has no repro: {shown_path(group.folder.path / LOG)} says why")
+                write_pages(hunted, records)
+            run.ui.tick()
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+    except KeyboardInterrupt:
+        run.interrupt("interrupted: writing what there is")
+    finally:
+        for process in running:
+            end_program(process)
+    write_pages(hunted, records)

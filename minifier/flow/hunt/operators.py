@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from minifier.errors import UsageError
 from minifier.flow.hunt.programs import Call, NoSuchProgram, Program, Wanted, call_of
+from minifier.flow.hunt.tests_of_torch import imported
 
 
 def operators(wanted: Wanted) -> Iterator[Program]:
@@ -29,17 +29,11 @@ def operators(wanted: Wanted) -> Iterator[Program]:
 
 
 def database() -> list[Any]:
-    """Return torch's operator database, which is imported on demand: it takes seconds."""
-    try:
-        from torch.testing._internal import common_methods_invocations
-    except ImportError as error:
-        raise UsageError(
-            f"torch's operator database cannot be imported: {error}. `pip install expecttest` is what it needs."
-        ) from error
-    found: Any = common_methods_invocations
+    """Return torch's operator database. Raises UsageError if it cannot be imported."""
+    module: Any = imported("common_methods_invocations")
     # An operator that draws random numbers is called by this function, which sets a seed: Dynamo does not trace that.
-    found.wrapper_set_seed = _called
-    return list(found.op_db)
+    module.wrapper_set_seed = _called
+    return list(module.op_db)
 
 
 def _called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

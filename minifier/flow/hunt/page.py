@@ -1,76 +1,26 @@
-"""The pages of a hunt: what works, what does not, and the repro of each distinct failure."""
+"""The pages of a hunt: report.md, index.html, and summary.json, results.csv and junit.xml for other programs."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from xml.sax.saxutils import quoteattr
 
-from minifier.data.case.store import RESULT, write_atomically
+from minifier.data.case.store import write_atomically
+from minifier.data.failure.normalise import printable
 from minifier.flow.hunt.exploring import Hunted
-from minifier.flow.hunt.records import Group, Records
+from minifier.flow.hunt.index import index
+from minifier.flow.hunt.records import Records, Tried
+from minifier.flow.hunt.summary import Distinct, cells, distinct
 from minifier.flow.hunt.trial import Answer
 from minifier.process.progress import counted
 from minifier.repro.report.markdown import fence, items, prose, table
 
-_OTHER = (Answer.UNSUPPORTED, Answer.FALLBACK, Answer.NO_GRAPH, Answer.LEFT_OUT)
-REPORT, SUMMARY = "report.md", "summary.json"
-_ASKED = (
-    Answer.WORKS,
-    Answer.FALLBACK,
-    Answer.UNSUPPORTED,
-    Answer.FAILS,
-)  # answers that say something about the backend
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A distinct failure of the page: groups whose reduced Cases are equal. `programs` show it, of these `subjects`."""
-
-    group: Group
-    result: dict[str, Any]
-    programs: int
-    subjects: tuple[str, ...]
-
-    @property
-    def status(self) -> str:
-        """How far it came: the status of its run, or `not reduced`."""
-        return str(self.result.get("status", "not reduced"))
-
-    @property
-    def what(self) -> str:
-        """The ops of its repro, or what the first program tried."""
-        ops = [origin["op"] for origin in self.result.get("origins", ())]
-        return ", ".join(dict.fromkeys(ops)) or self.group.subject
-
-
-def distinct(records: Records) -> list[Failure]:
-    """Return the distinct failures, those that cost the most programs first."""
-    by_key: dict[str, list[tuple[Group, dict[str, Any]]]] = {}
-    for group in records.groups:
-        path = group.folder.path / RESULT
-        result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        key = result.get("failure", {}).get("key") or f"group {group.number}"
-        by_key.setdefault(key, []).append((group, result))
-    failures = []
-    for groups in by_key.values():
-        numbers = {group.number for group, _ in groups}
-        programs = [each for each in records.tried if each.group in numbers]
-        subjects = tuple(dict.fromkeys(each.subject for each in programs))
-        failures.append(Failure(*groups[0], len(programs), subjects))
-    return sorted(failures, key=lambda each: (-each.programs, each.group.number))
-
-
-def cells(records: Records) -> dict[tuple[str, str], Answer]:
-    """Return what came of each subject in each variant: it works if all its programs do that said something."""
-    found: dict[tuple[str, str], Answer] = {}
-    order = [Answer.FAILS, Answer.UNSUPPORTED, Answer.FALLBACK, Answer.WORKS, Answer.NO_GRAPH, Answer.LEFT_OUT]
-    for each in records.tried:
-        if each.answer is not Answer.ABSENT:
-            place = each.subject, each.variant
-            found[place] = min(found.get(place, each.answer), each.answer, key=order.index)
-    return found
+REPORT, INDEX, SUMMARY, TABLE, JUNIT = "report.md", "index.html", "summary.json", "results.csv", "junit.xml"
+_ANSWERED = (Answer.WORKS, Answer.FALLBACK, Answer.UNSUPPORTED, Answer.FAILS)  # these say something about the backend
 
 
 def first_line(hunted: Hunted, records: Records) -> str:
@@ -78,8 +28,8 @@ def first_line(hunted: Hunted, records: Records) -> str:
     known, failures = cells(records), distinct(records)
     told = []
     for variant in dict.fromkeys(variant for _, variant in known):
-        asked = [answer for (_, each), answer in known.items() if each == variant and answer in _ASKED]
-        works = sum(answer is Answer.WORKS for answer in asked)
+        asked = [cell for (_, each), cell in known.items() if each == variant and cell.answer in _ANSWERED]
+        works = sum(cell.answer is Answer.WORKS for cell in asked)
         told.append(f"{works} of {len(asked)}{f' in {variant}' if variant else ''}")
     sentence = f"{hunted.backend}: {', '.join(told) or 'nothing'} work"
     if not failures:
@@ -90,54 +40,97 @@ def first_line(hunted: Hunted, records: Records) -> str:
 
 def write_pages(hunted: Hunted, records: Records) -> None:
     """Write the pages anew."""
-    failures, answers = distinct(records), Counter(each.answer for each in records.tried)
+    failures, title = distinct(records), first_line(hunted, records)
+    pages = {
+        SUMMARY: _summary(hunted, records, failures, title),
+        TABLE: _csv(records),
+        JUNIT: _junit(hunted, records),
+        REPORT: _report(records, failures, title),
+        INDEX: index(title, records, failures),
+    }
+    for name, text in pages.items():
+        write_atomically(records.folder / name, text)
+
+
+def _summary(hunted: Hunted, records: Records, failures: list[Distinct], title: str) -> str:
+    answers = Counter(each.answer for each in records.tried)
     summary = {
         "version": 1,
         "backend": hunted.backend,
-        "sentence": first_line(hunted, records),
-        "programs": {answer.value: answers[answer] for answer in Answer if answer is not Answer.SUSPECT},
+        "sentence": title,
+        "programs": {answer.value: answers[answer] for answer in Answer if answer is not Answer.ABSENT},
         "failures": [
             {
-                "folder": str(each.group.folder.path.relative_to(records.folder)),
+                "folder": _place(records, each),
                 "what": each.what,
                 "sentence": each.group.failure.sentence,
                 "status": each.status,
-                "key": each.result.get("failure", {}).get("key"),
+                "key": each.key or None,
                 "programs": each.programs,
                 "subjects": list(each.subjects),
             }
             for each in failures
         ],
     }
-    write_atomically(records.folder / SUMMARY, json.dumps(summary, indent=1) + "\n")
-    write_atomically(records.folder / REPORT, _report(hunted, records, failures))
+    return json.dumps(summary, indent=1) + "\n"
 
 
-def _report(hunted: Hunted, records: Records, failures: list[Failure]) -> str:
+def _place(records: Records, failure: Distinct) -> str:
+    return str(failure.group.folder.path.relative_to(records.folder))
+
+
+def _csv(records: Records) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(("subject", "variant", "number", "answer", "failure", "reason"))
+    for each in records.tried:
+        if each.answer is not Answer.ABSENT:
+            writer.writerow((each.subject, each.variant, each.number, each.answer.value, each.group or "", each.reason))
+    return text.getvalue()
+
+
+def _junit(hunted: Hunted, records: Records) -> str:
+    """Return the programs as tests: the class is the subject; what says nothing of the backend is skipped."""
+    lines = []
+    for each in records.tried:
+        if each.answer is Answer.ABSENT:
+            continue
+        name = f"{each.variant} {each.number}".strip()
+        head = f"<testcase classname={quoteattr(printable(each.subject))} name={quoteattr(name)}"
+        told = quoteattr(printable(each.reason or each.answer.value, kept=""))
+        if each.answer is Answer.FAILS:
+            lines.append(f"{head}><failure message={told}/></testcase>")
+        elif each.answer is Answer.WORKS:
+            lines.append(f"{head}/>")
+        else:
+            lines.append(f"{head}><skipped message={told}/></testcase>")
+    suite = f'<testsuite name={quoteattr(f"minify hunt {hunted.backend}")} tests="{len(lines)}">'
+    return "\n".join(('<?xml version="1.0" encoding="utf-8"?>', suite, *lines, "</testsuite>")) + "\n"
+
+
+def _report(records: Records, failures: list[Distinct], title: str) -> str:
     rows = [
         (
             f"{each.what}: {each.group.failure.sentence}",
-            f"{each.group.folder.path.relative_to(records.folder)}: {each.status}",
+            f"{_place(records, each)}: {each.status}",
             str(each.programs),
             ", ".join(each.subjects[:5]) + (" ..." if len(each.subjects) > 5 else ""),
         )
         for each in failures
     ]
-    blocks = [f"# {prose(first_line(hunted, records))}"]
+    blocks = [f"# {prose(title)}"]
     if rows:
         blocks.append(table(("failure", "repro", "programs", "of"), rows))
     for each in failures:
         repro = each.group.folder.repro
         if repro.exists():
             blocks += [f"## {prose(each.what)}", fence(repro.read_text(encoding="utf-8"), "python")]
-    rest = Counter(
-        f"{each.answer.value}: {each.reason}" if each.reason else each.answer.value
-        for each in records.tried
-        if each.answer in _OTHER
-    )
-    blocks += (
-        ["## Neither works nor fails", items(f"{count}: {reason}" for reason, count in rest.most_common())]
-        if rest
-        else []
-    )
+    blocks += _counted("Failures without a graph", (each for each in records.tried if each.is_without_graph))
+    rest = (each for each in records.tried if each.answer not in (Answer.WORKS, Answer.FAILS, Answer.ABSENT))
+    blocks += _counted("Neither works nor fails", rest)
     return "\n\n".join(blocks) + "\n"
+
+
+def _counted(title: str, tried: Iterable[Tried]) -> list[str]:
+    reasons = Counter(f"{each.answer.value}: {each.reason}" if each.reason else each.answer.value for each in tried)
+    return [f"## {title}", items(f"{count}: {reason}" for reason, count in reasons.most_common())] if reasons else []

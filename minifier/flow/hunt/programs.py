@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -27,26 +28,28 @@ class Program:
     subject: str
     variant: str
     number: int
-    make: Callable[[], Call] = field(compare=False)
+    make: Callable[[], Call]
+    source: str = ""
 
     @property
     def name(self) -> str:
         """The name, by which a hunt that goes on knows what it has tried."""
-        return name_of(self.subject, self.variant, self.number)
+        return name_of(self.source, self.subject, self.variant, self.number)
 
 
-def name_of(subject: str, variant: str, number: int) -> str:
-    """Return the name of a program: `add float32 0`."""
-    return " ".join(filter(None, (subject, variant, str(number))))
+def name_of(source: str, subject: str, variant: str, number: int) -> str:
+    """Return the name of a program: `ops: add float32 0`."""
+    return " ".join(filter(None, (source and f"{source}:", subject, variant, str(number))))
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of tensors alone, its source, and the tensors to call it with."""
+    """A function of tensors alone, its source, the tensors to call it with, and the modules that it calls."""
 
     function: Callable[..., Any]
     source: str
     tensors: list[torch.Tensor]
+    modules: tuple[torch.nn.Module, ...] = ()
 
 
 class Source(Protocol):
@@ -58,12 +61,17 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of a source: names that have the regular expression `only` in them, dtypes, samples of each."""
+    """What is asked of a source: names that have the regular expression `only` in them, dtypes, samples of each.
+
+    `broken` are the subjects and dtypes that do not work by themselves, as far as that is known.
+    """
 
     only: str = ""
     dtypes: tuple[str, ...] = ("float32",)
     samples: int = 1
     training: bool = False
+    dynamic: bool = False
+    broken: frozenset[tuple[str, str]] = frozenset()
 
     def has(self, subject: str) -> bool:
         """Whether the subject is wanted."""
@@ -74,28 +82,67 @@ _FILE = "<program of the hunt>"
 _LITERALS = (bool, int, float, str, type(None), torch.dtype)
 
 
+class Writer:
+    """Writes a function of tensors alone. What else it reads are its globals."""
+
+    def __init__(self) -> None:
+        self.tensors: list[torch.Tensor] = []
+        self.names: dict[str, Any] = {"torch": torch}
+        self._lines: list[str] = []
+
+    def tensor(self, value: torch.Tensor) -> str:
+        """Add a parameter, and return its name."""
+        self.tensors.append(value)
+        return f"tensor_{len(self.tensors)}"
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        operand: Callable[[torch.Tensor], str] | None = None,
+    ) -> str:
+        """Return the text of a call. `operand` gives that of a tensor, which is by default a new parameter."""
+        written = functools.partial(self._written, operand=operand or self.tensor)
+        arguments = [*map(written, args), *(f"{key}={written(value)}" for key, value in kwargs.items())]
+        return f"{self._constant(function, getattr(function, '__name__', ''))}({', '.join(arguments)})"
+
+    def _written(self, value: Any, operand: Callable[[torch.Tensor], str]) -> str:
+        if isinstance(value, torch.Tensor):
+            return operand(value)
+        if type(value) in (tuple, list):
+            items = ", ".join(self._written(each, operand) for each in value)
+            return f"[{items}]" if isinstance(value, list) else f"({items}{',' if len(value) == 1 else ''})"
+        if type(value) in _LITERALS and not (isinstance(value, float) and not math.isfinite(value)):
+            return repr(value)
+        return self._constant(value, "constant")
+
+    def _constant(self, value: Any, prefix: str) -> str:
+        prefix = prefix if prefix.isidentifier() else "function"
+        name = next((known for known, other in self.names.items() if other is value), f"{prefix}_{len(self.names)}")
+        self.names[name] = value
+        return name
+
+    def assign(self, text: str, number: int) -> list[str]:
+        """Add a line that gives names to the results of a call, so many; return the names."""
+        first = len(self._lines)
+        names = [f"value_{first}" if number == 1 else f"value_{first}_{n}" for n in range(number)]
+        self._lines.append(f"{', '.join(names)} = {text}")
+        return names
+
+    def finished(self, name: str, result: str) -> Call:
+        """Return the function, which returns `result`."""
+        parameters = ", ".join(f"tensor_{n}" for n in range(1, len(self.tensors) + 1))
+        body = "".join(f"    {line}\n" for line in [*self._lines, f"return {result}"])
+        source = f"def program({parameters}):\n{body}"
+        file = f"{_FILE[:-1]}: {name}>"
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        exec(compile(source, file, "exec"), self.names)  # made of reprs of plain values alone
+        modules = tuple(each for each in self.names.values() if isinstance(each, torch.nn.Module))
+        return Call(self.names["program"], source, self.tensors, modules)
+
+
 def call_of(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
     """Return a call whose function is written for these arguments: tensors come in, everything else stands in it."""
-    tensors: list[torch.Tensor] = []
-    names: dict[str, Any] = {"torch": torch, "function": function}
-
-    def written(value: Any) -> str:
-        if isinstance(value, torch.Tensor):
-            tensors.append(value)
-            return f"tensor_{len(tensors)}"
-        if type(value) in (tuple, list):
-            items = ", ".join(map(written, value))
-            return f"[{items}]" if isinstance(value, list) else f"({items}{',' if len(value) == 1 else ''})"
-        if isinstance(value, _LITERALS) and not (isinstance(value, float) and not math.isfinite(value)):
-            return repr(value)
-        constant = f"constant_{len(names)}"
-        names[constant] = value
-        return constant
-
-    arguments = ", ".join([*map(written, args), *(f"{key}={written(value)}" for key, value in kwargs.items())])
-    parameters = ", ".join(f"tensor_{n}" for n in range(1, len(tensors) + 1))
-    source = f"def program({parameters}):\n    return function({arguments})\n"
-    file = f"{_FILE[:-1]}: {name}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    exec(compile(source, file, "exec"), names)  # made of reprs of plain values alone
-    return Call(names["program"], source, tensors)
+    writer = Writer()
+    return writer.finished(name, writer.call(function, args, kwargs))

@@ -1,30 +1,30 @@
-"""What a hunt writes down: a line for each program, a folder for each distinct failure."""
+"""What a hunt writes down: what is hunted, a line for each program, a folder for each failure."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from minifier.data.case.run_folder import RunFolder, ignore_results
 from minifier.data.case.store import CASE, load, write_atomically
 from minifier.data.failure import Failure, Kind, same
+from minifier.errors import UsageError
 from minifier.flow.hunt.programs import Program, name_of
 from minifier.flow.hunt.trial import Answer
 
-LINES, FAILURES = "results.jsonl", "failures"
+HUNT, LINES, FAILURES, PROGRAM = "hunt.json", "results.jsonl", "failures", "program.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What came of a program: a line of results.jsonl.
+    """What came of a program: a line of results.jsonl. `group` is the number of its group of failures, 0 for none."""
 
-    `group` is the number of the distinct failure that it shows, 0 for none.
-    """
-
+    source: str
     subject: str
     variant: str
     number: int
@@ -35,12 +35,20 @@ class Tried:
     @property
     def name(self) -> str:
         """The name of the program."""
-        return name_of(self.subject, self.variant, self.number)
+        return name_of(self.source, self.subject, self.variant, self.number)
+
+    @property
+    def is_without_graph(self) -> bool:
+        """Whether the program fails, and no graph of it does that could be saved."""
+        return self.answer is Answer.FAILS and not self.group
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A distinct failure: its number, its folder, its failure, and what the first program that showed it tries."""
+    """Programs with one failure, as far as can be told ahead of a reduction: their number, folder and failure.
+
+    `subject` is what the first of them tries.
+    """
 
     number: int
     folder: RunFolder
@@ -48,25 +56,24 @@ class Group:
     failure: Failure
 
     def has(self, failure: Failure, subject: str) -> bool:
-        """Whether a program's failure is this one, as far as can be told ahead of a reduction.
+        """Whether a program's failure is this one.
 
         Wrong results, deaths and hangs say too little of themselves: the subject has to be the same.
         """
-        is_told = failure.fingerprint.kind is Kind.EXCEPTION
-        return (is_told or subject == self.subject) and same(self.failure.fingerprint, failure.fingerprint)
+        names_itself = failure.fingerprint.kind is Kind.EXCEPTION and bool(failure.fingerprint.message)
+        return (names_itself or subject == self.subject) and same(self.failure.fingerprint, failure.fingerprint)
 
 
 class Records:
-    """The folder of a hunt. A hunt that goes on reads what an earlier one has left there."""
+    """The folder of a hunt. A hunt that goes on reads what an earlier one has left there.
+
+    Raises UsageError if a line or a Case is damaged.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.tried = list(self._lines())
-        subjects = {each.group: each.subject for each in reversed(self.tried)}
-        self.groups = [
-            Group(number, RunFolder(place), subjects.get(number, ""), load(place / "case").failure)
-            for number, place in self._places()
-        ]
+        self.groups = list(self._groups())
 
     def _lines(self) -> Iterator[Tried]:
         path = self.folder / LINES
@@ -74,36 +81,58 @@ class Records:
         whole = text[: text.rfind("\n") + 1]
         if whole != text:  # a killed hunt has left a half
             write_atomically(path, whole)
-        for line in whole.splitlines():
-            fields = json.loads(line)
-            yield Tried(**{**fields, "answer": Answer(fields["answer"])})
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                fields = json.loads(line)
+                yield Tried(**{**fields, "answer": Answer(fields["answer"])})
+            except (ValueError, TypeError, KeyError) as error:
+                raise UsageError(f"{path}, line {number} is damaged ({error}): remove it, to try that again.") from None
 
-    def _places(self) -> list[tuple[int, Path]]:
-        places = (self.folder / FAILURES).glob("*") if (self.folder / FAILURES).exists() else ()
-        return sorted((int(each.name.partition("-")[0]), each) for each in places if (each / "case" / CASE).exists())
+    def _groups(self) -> Iterator[Group]:
+        places = [each for each in (self.folder / FAILURES).glob("[0-9]*-*") if (each / "case" / CASE).exists()]
+        for place in sorted(places, key=lambda each: int(each.name.partition("-")[0])):
+            path = place / PROGRAM
+            subject = json.loads(path.read_text(encoding="utf-8"))["subject"] if path.exists() else ""
+            yield Group(int(place.name.partition("-")[0]), RunFolder(place), subject, load(place / "case").failure)
+
+    def begin(self, hunted: Mapping[str, Any]) -> None:
+        """Make the folder, and write what is hunted there. Raises UsageError if something else was hunted there."""
+        ignore_results(self.folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path, text = self.folder / HUNT, json.dumps(hunted, indent=1, default=list) + "\n"
+        if path.exists() and path.read_text(encoding="utf-8") != text:
+            raise UsageError(f"{self.folder} has a hunt with other options, which {HUNT} names: take another --out.")
+        write_atomically(path, text)
 
     def group_for(self, failure: Failure, subject: str) -> Group | None:
         """Return the group that a program's failure belongs to, or None."""
         return next((group for group in self.groups if group.has(failure, subject)), None)
 
     def add(self, program: Program, found: RunFolder, failure: Failure) -> Group:
-        """Keep the Case of a failure that is in no group yet, as a new one."""
+        """Keep the Case of a failure that is in no group yet, as a new one; a kill leaves it whole, or not there."""
         number = 1 + max((group.number for group in self.groups), default=0)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", program.subject).strip("-")
         place = self.folder / FAILURES / f"{number}-{slug}"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(found.path, place)
+        new = place.with_name(f".{place.name}")
+        shutil.rmtree(new, ignore_errors=True)
+        shutil.copytree(found.path, new)
+        told = {"source": program.source, "subject": program.subject, "variant": program.variant}
+        write_atomically(new / PROGRAM, json.dumps({**told, "number": program.number}, indent=1) + "\n")
+        new.rename(place)
         self.groups.append(Group(number, RunFolder(place), program.subject, failure))
         return self.groups[-1]
 
     def note(self, tried: Tried) -> None:
-        """Write a line, whole; make the folder for the first one."""
+        """Write a line, whole."""
         self.tried.append(tried)
-        ignore_results(self.folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / LINES).open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(tried)) + "\n")
 
     def cost(self, group: Group) -> int:
         """Return how many programs show the failure."""
         return sum(each.group == group.number for each in self.tried)
+
+    @property
+    def fails(self) -> bool:
+        """Whether a program fails."""
+        return any(each.answer is Answer.FAILS for each in self.tried)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import importlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
 from minifier.errors import UsageError
+from minifier.flow.embed.function import copied
+from minifier.flow.hunt.compositions import compositions
+from minifier.flow.hunt.modules import modules
 from minifier.flow.hunt.operators import operators
 from minifier.flow.hunt.programs import Call, Program, Source, Wanted, call_of
 
 ENTRY_POINTS = "minify_hunt_sources"
 """Entry points of this group are sources: functions that yield (name, callable, args, kwargs)."""
 
-_OWN: dict[str, tuple[str, Source]] = {"ops": ("torch's operators, on samples of torch's own tests", operators)}
+_OWN: dict[str, tuple[str, Source]] = {
+    "ops": ("torch's operators, on samples of torch's own tests", operators),
+    "compose": ("random programs of torch's operators, one after the other until the time is up", compositions),
+    "modules": ("the modules of torch.nn, on samples of torch's own tests, in training and in evaluation", modules),
+}
 
 
 def known_sources() -> list[tuple[str, str]]:
@@ -39,7 +46,7 @@ def source(name: str) -> Source:
         raise UsageError(f"there is no source {name}: give MODULE:NAME for a function of yours, or one of {names}.")
     try:
         found = points[name].load() if name in points else getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:
         raise UsageError(f"the source {name} cannot be imported: {type(error).__name__}: {error}") from error
     return functools.partial(_of_tuples, found)
 
@@ -48,10 +55,16 @@ Tuples = Callable[[], Iterator[tuple[str, Callable[..., Any], Sequence[Any], Map
 
 
 def _of_tuples(function: Tuples, wanted: Wanted) -> Iterator[Program]:
-    for name, callable_, args, kwargs in function():
+    counts: Counter[str] = Counter()
+    for name, *given in function():
         if wanted.has(name):
-            yield Program(name, "", 0, functools.partial(_copied_call, name, callable_, args, kwargs))
+            yield Program(name, "", counts[name], functools.partial(_copied_call, name, given, wanted.training))
+            counts[name] += 1
 
 
-def _copied_call(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
-    return call_of(name, *copy.deepcopy((function, args, kwargs)))
+def _copied_call(name: str, given: Sequence[Any], training: bool) -> Call:
+    call = call_of(name, *copied(list(given), {}))
+    for tensor in call.tensors if training else ():
+        if tensor.is_floating_point() or tensor.is_complex():
+            tensor.requires_grad_()
+    return call

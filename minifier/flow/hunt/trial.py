@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from minifier.capturing.backend_reference import reference
 from minifier.capturing.silent_fallbacks import fallback, is_unchanged, parts_of, watch_of
+from minifier.data.case.store import load, save
+from minifier.data.torch_names import COMPILE_THREADS
 from minifier.errors import NoRepro
 from minifier.flow.embed.function import record_graphs
 from minifier.flow.hunt.programs import Call, NoSuchProgram, Program
 from minifier.reduction.probe.children import imports_told
 from minifier.torch_side.compare.comparison import form_differences
 from minifier.torch_side.compare.judge_results import differing_pairs
-from minifier.torch_side.compare.results import BackwardPass, Results, observe
+from minifier.torch_side.compare.results import BackwardPass, Results, are_identical, observe
 from minifier.torch_side.torch_private import dynamo
 
 
 class Answer(str, Enum):
-    """What came of a program. `value` is the word of the page."""
+    """What came of a program; the value is the word of the pages."""
 
     WORKS = "works"
     FALLBACK = "by fallback"
@@ -31,109 +35,156 @@ class Answer(str, Enum):
     FAILS = "fails"
     NO_GRAPH = "no graph"
     LEFT_OUT = "left out"
-    ABSENT = "absent"
-    SUSPECT = "suspect"
+    ABSENT = "absent"  # there are fewer samples
 
 
-Told = dict[str, Any]
-OTHER_RESULTS = "other results than eager's"
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The answer of a trial, with its reason.
 
-
-@imports_told()
-def try_program(program: Program, backend: Any, imports: Sequence[str], training: bool) -> Told:
-    """Run the program in eager mode and by the backend, which the lines `imports` import.
-
-    Return {"answer", "reason"}. SUSPECT says that the results are not those of eager bit for bit, or that the compiled
-    program raised; what that means is decided by its graphs. A program that eager mode refuses, or whose results are
-    not finite there, is left out.
+    `is_open`: the results are not eager's bit for bit, or the compiled program raised (`raised`). Its graphs decide
+    what that means; the answer is the one that holds if they are right.
     """
-    call = _made(program)
-    if not isinstance(call, Call):
-        return call
-    eager = _observed(call.function, call.tensors, BackwardPass() if training else None)
-    if eager.error is not None:
-        return told(Answer.LEFT_OUT, f"eager raises {_headline(eager.error)}")
-    if not all(_is_finite(value) for value in eager.outputs):
-        return told(Answer.LEFT_OUT, "eager's results are not finite")
-    graphs = 0
-    fallbacks: list[str] = []
 
-    def observed(compiler: Any, gm: torch.fx.GraphModule, _inputs: Sequence[Any], compile_: Callable[[], Any]) -> Any:
-        nonlocal graphs
-        graphs += 1
-        watch, before = watch_of(dynamo.asked_backend(compiler).function, imports), parts_of(gm)
-        if watch is None:
-            return compile_()
-        with watch:
-            compiled = compile_()
-        if (seen := fallback(watch, graphs, is_unchanged(compiled, gm, before), False)) is not None:
-            fallbacks.append(seen.sentence)
-        return compiled
+    answer: Answer
+    reason: str = ""
+    is_open: bool = False
+    raised: bool = False
 
-    end = dynamo.observe_backend_calls(observed)
-    call = _made(program)
-    assert isinstance(call, Call), "made before"
-    compiled = dynamo.isolated_compile(call.function, backend)
-    results = _observed(compiled, call.tensors, BackwardPass(eager.tangents) if training else None)
-    end()
-    if results.error is not None:
-        return told(Answer.SUSPECT, _headline(dynamo.backend_error(results.error)))
-    names = [f"tensor_{n + 1}" for n in range(len(call.tensors))]
-    if form_differences(results, eager, names) or differing_pairs(results, eager, names, ()):
-        return told(Answer.SUSPECT, OTHER_RESULTS)
-    if fallbacks:
-        return told(Answer.FALLBACK, fallbacks[0])
-    return told(Answer.WORKS) if graphs else told(Answer.NO_GRAPH, dynamo.last_graph_break())
+
+class _NotMade(Exception):
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
 
 
 @imports_told()
-def record_program(program: Program, backend: Any, folder: Path) -> Told:
+def try_program(program: Program, backend: Any, training: bool, dynamic: bool) -> Trial:
+    """Run the program in eager mode and by the backend.
+
+    A program that eager mode refuses, or whose results are not finite there, is left out.
+    """
+    dynamo.forget_graph_breaks()
+    try:
+        call, again = _made(program), _made(program)
+    except _NotMade as error:
+        return error.trial
+    eager = observe(call.function, call.tensors, backward=BackwardPass() if training else None)
+    if eager.error is not None:
+        return Trial(Answer.LEFT_OUT, f"eager raises {headline(eager.error)}")
+    if not all(map(_is_finite, (*eager.outputs, *eager.gradients))):
+        return Trial(Answer.LEFT_OUT, "eager's results are not finite")
+    watch = _Watch()
+    compiled = dynamo.isolated_compile(again.function, backend, dynamic or None)
+    with watch:
+        results = observe(compiled, again.tensors, backward=BackwardPass(eager.tangents) if training else None)
+    if results.error is not None:
+        raised = headline(dynamo.backend_error(results.error))
+        return Trial(Answer.FAILS, raised, is_open=watch.graphs > 0, raised=True)
+    answer = Trial(Answer.FALLBACK, watch.fallbacks[0]) if watch.fallbacks else Trial(Answer.WORKS)
+    if not watch.graphs:
+        return Trial(Answer.NO_GRAPH, dynamo.first_graph_break())
+    return answer if _are_equal(results, eager, again, call) else replace(answer, is_open=True)
+
+
+class _Watch:
+    """Counts the backend's calls in its block, and notes what it leaves to inductor or eager."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+        self.fallbacks: list[str] = []
+
+    def __enter__(self) -> None:
+        self._end = dynamo.observe_backend_calls(self._observe)
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def _observe(self, compiler: Any, gm: torch.fx.GraphModule, _: Sequence[Any], compile_: Callable[[], Any]) -> Any:
+        self.graphs += 1
+        function = dynamo.asked_backend(compiler).function
+        compiled = self._watched(function, compiler, gm, compile_)
+        has_run = False
+
+        def run(*args: Any) -> Any:
+            nonlocal has_run
+            if has_run:
+                return compiled(*args)
+            has_run = True
+            return self._watched(function, compiler, None, lambda: compiled(*args))
+
+        return run if function is not None else compiled
+
+    def _watched(self, function: Any, compiler: Any, gm: torch.fx.GraphModule | None, call: Callable[[], Any]) -> Any:
+        watch = watch_of(function, reference(compiler, sys.path).imports)
+        if watch is None:
+            return call()
+        before = parts_of(gm)
+        with watch:
+            result = call()
+        if (seen := fallback(watch, self.graphs, is_unchanged(result, gm, before), gm is None)) is not None:
+            self.fallbacks.append(seen.sentence)
+        return result
+
+
+def _are_equal(compiled: Results, eager: Results, call: Call, of_eager: Call) -> bool:
+    """Whether all that a program leaves is eager's bit for bit, and all of it can be compared."""
+    names = [f"tensor_{n + 1}" for n in range(len(call.tensors))]
+    if form_differences(compiled, eager, names) or differing_pairs(compiled, eager, names, ()):
+        return False
+    if not all(isinstance(each, _COMPARED) for each in eager.outputs):
+        return False
+    return all(map(are_identical, _state(call), _state(of_eager)))
+
+
+_COMPARED = torch.Tensor, bool, int, float, complex, str, type(None)
+
+
+def _state(call: Call) -> Iterator[torch.Tensor]:
+    for module in call.modules:
+        yield from (each.detach() for each in (*module.parameters(), *module.buffers()))
+
+
+@imports_told()
+def record_program(program: Program, backend: Any, folder: Path, training: bool, dynamic: bool) -> Trial:
     """Save the graphs of the program as Cases into the folder, without a call of the backend.
 
-    Return {"answer", "reason"}: SUSPECT, NO_GRAPH, or LEFT_OUT if a graph cannot be saved.
+    The answer is FAILS, or NO_GRAPH, or LEFT_OUT if a graph cannot be saved.
     """
-    call = _made(program)
-    if not isinstance(call, Call):
-        return call
     try:
-        graphs = record_graphs(call.function, call.tensors, backend, folder)
+        call = _made(program)
+        graphs = record_graphs(call.function, call.tensors, backend, folder, dynamic or None)
+    except _NotMade as error:
+        return error.trial
     except NoRepro as error:
-        return told(Answer.LEFT_OUT, str(error))
-    return told(Answer.SUSPECT if graphs else Answer.NO_GRAPH)
+        return Trial(Answer.LEFT_OUT, str(error))
+    for place in (each for each in folder.iterdir() if each.name.isdecimal()):
+        case = load(place)
+        own = (pair for pair in case.state.config if pair[:2] != COMPILE_THREADS)  # forks have one
+        # Without training, parameters alone would ask for a backward pass.
+        save(replace(case, state=replace(case.state, config=tuple(own)), backward=case.backward and training), place)
+    return Trial(Answer.FAILS if graphs else Answer.NO_GRAPH)
 
 
-def told(answer: Answer, reason: str = "") -> Told:
-    """Return an answer with its reason, as one process tells another."""
-    return {"answer": answer.value, "reason": reason}
-
-
-def _made(program: Program) -> Call | Told:
-    _seed()
+def _made(program: Program) -> Call:
+    """Make the program. Every generator that a sample may be drawn from has a seed."""
+    torch.manual_seed(0)
+    random.seed(0)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(0)
     try:
         return program.make()
     except NoSuchProgram:
-        return told(Answer.ABSENT)
-    except Exception as error:  # noqa: BLE001 - a source's fault costs its program alone
-        return told(Answer.LEFT_OUT, f"it cannot be made: {_headline(error)}")
+        raise _NotMade(Trial(Answer.ABSENT)) from None
+    except Exception as error:
+        raise _NotMade(Trial(Answer.LEFT_OUT, f"it cannot be made: {headline(error)}")) from error
 
 
-def _observed(function: Callable[..., Any], tensors: Sequence[torch.Tensor], backward: BackwardPass | None) -> Results:
-    return observe(function, tensors, backward=backward)
-
-
-def _headline(error: BaseException) -> str:
+def headline(error: BaseException) -> str:
+    """Return the type and the first line of an exception."""
     return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
 
 
 def _is_finite(value: Any) -> bool:
     if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
         return True
-    return bool(value.to_dense().isfinite().all() if value.layout is not torch.strided else value.isfinite().all())
-
-
-def _seed() -> None:
-    """Seed every generator that a sample may be drawn from."""
-    torch.manual_seed(0)
-    random.seed(0)
-    if (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.seed(0)
+    return bool((value.to_dense() if value.layout is not torch.strided else value).isfinite().all())

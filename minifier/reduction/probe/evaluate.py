@@ -20,6 +20,7 @@ from minifier.data.case.serial import pack
 from minifier.data.case.store import pickled
 from minifier.data.case.values import Opaque, Sequence_, Value
 from minifier.data.failure import Difference, Kind, Stage
+from minifier.data.failure.evidence import stage_shown
 from minifier.data.failure.observed import describe, text
 from minifier.process.descriptors import after_stack_file
 from minifier.process.logs import let_through, overheard
@@ -114,6 +115,8 @@ def _compare(prepared: PreparedCase, program: ProgramOfCalls, progress: JobProgr
     )
     if comparison.compiled_error is not None:
         progress.stage = comparison.compiled_stage
+        if program.by_dynamo and progress.stage is Stage.RUN:
+            progress.stage = stage_shown(describe(comparison.compiled_error))
         return progress.failure(comparison.compiled_error)
     if comparison.eager_error is None:
         over = list(not_in_eager(over, lambda: build(case.graph), inputs))

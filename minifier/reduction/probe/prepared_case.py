@@ -258,7 +258,8 @@ def _compiler(value: Any, backend: BackendReference) -> Any:
     return compiler_for(value, backend.mode, options, backend.dynamic)
 
 
-def _threads() -> int:
+def threads() -> int:
+    """Return how many threads this process has."""
     return len(os.listdir("/proc/self/task"))
 
 
@@ -272,10 +273,10 @@ def prepare_case(case: Case, imports_in_child: bool = False, backend: Any = None
     set_environment(case.state)  # a backend may read it at import
     prepared = PreparedCase(case, StoredTensors(case.tensors), imports_in_child, _backend=backend)
     if not imports_in_child:
-        before = _threads()
+        before = threads()
         with asking_nvml():  # for a backend that asks when it is imported
             prepared.import_all()
-        prepared.has_threads = _threads() > before or not case.is_on_host
+        prepared.has_threads = threads() > before or not case.is_on_host
     elif any(script_names(value) for _, _, value in case.state.config):
         define(case.definitions)
     prepared.case = replace(case, state=known_state(case.state))

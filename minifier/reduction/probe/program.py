@@ -87,13 +87,13 @@ class ProgramOfCalls:
 
     An answer is a failure of the Case's own graph, or "invalid" for any other exception before the last call. It is
     None after a call that returns. `kept` are the outputs of the earlier calls of the Case's own graph, if the sought
-    failure is that a call writes over them.
+    failure is that a call writes over them. `by_dynamo`: the first call compiles.
     """
 
     def __init__(self, prepared: PreparedCase, case: Case, stage: Stage, progress: JobProgress) -> None:
         self._prepared, self._progress, self._until = prepared, progress, stage
-        self._by_dynamo = goes_through_dynamo(case)
-        self.case = as_function(case) if self._by_dynamo else case
+        self.by_dynamo = goes_through_dynamo(case)
+        self.case = as_function(case) if self.by_dynamo else case
         self._ready: Sequence[Any] | None = self._made(self.case.calls > 1)
         self.compiled: Compiled | None = None
         self._keeps = prepared.case.failure.fingerprint.message == Aspect.OVERWRITTEN.value
@@ -105,14 +105,14 @@ class ProgramOfCalls:
             return None
         self._progress.enter(Stage.COMPILE)
         try:
-            if self._by_dynamo:
+            if self.by_dynamo:
                 self.compiled = through_dynamo(self._prepared, self.case, lambda: self._progress.enter(Stage.RUN))
             else:
                 assert self._ready is not None, "made for the first call"
                 with as_while_compiling():
                     self.compiled = compile_candidate(self._prepared, self.case, self._ready)
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
-            return self._progress.failure(error) if self._by_dynamo or is_failure(error) else _invalid(error)
+            return self._progress.failure(error) if self.by_dynamo or is_failure(error) else _invalid(error)
         return None
 
     def make_earlier_calls(self) -> Answer | None:
@@ -128,7 +128,7 @@ class ProgramOfCalls:
 
     def make_last_call(self) -> Answer | None:
         """Compile the Case's own graph, and call it unless the compilation is all that is judged."""
-        is_compiled = self._until is Stage.COMPILE and not self._by_dynamo
+        is_compiled = self._until is Stage.COMPILE and not self.by_dynamo
         return self.compile() if is_compiled else self._call()
 
     def _call(self) -> Answer | None:
@@ -139,7 +139,7 @@ class ProgramOfCalls:
         ready, self._ready = self._ready, None
         if ready is None or self._until is Stage.COMPARE:  # there, random numbers begin anew after the compilation
             ready = self._made(True)
-        if not self._by_dynamo:
+        if not self.by_dynamo:
             self._progress.enter(Stage.RUN)
         try:
             result = self.compiled(ready)
@@ -149,7 +149,7 @@ class ProgramOfCalls:
             wait_for_devices([*ready, *leaves(result)[0]])
             self.kept += leaves(result)[0] if self._keeps else []
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
-            if self._by_dynamo and self._progress.stage in (Stage.COMPILE, Stage.RUN):
+            if self.by_dynamo and self._progress.stage in (Stage.COMPILE, Stage.RUN):
                 self._progress.stage = stage_shown(describe(error))
             return self._progress.failure(error)
         return None

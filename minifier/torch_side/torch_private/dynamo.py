@@ -364,17 +364,22 @@ def warm_up_dynamo() -> None:
     counters.clear()
 
 
-def last_graph_break() -> str:
+def forget_graph_breaks() -> None:
+    """Clear Dynamo's counters, which name the graph breaks of a process."""
+    counters.clear()
+
+
+def first_graph_break() -> str:
     """Return why Dynamo broke a graph, or gave a function up, since its counters were cleared; "" if it did not."""
     reasons: list[str] = [*counters["graph_break"], *counters["unimplemented"]]
     return reasons[0].strip().splitlines()[0] if reasons else ""
 
 
-def isolated_compile(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:
+def isolated_compile(function: Callable[..., Any], backend: Any, dynamic: bool | None = None) -> Callable[..., Any]:
     """Return the function under torch.compile, with limits of recompilation of its own where this torch can do that."""
     can_isolate = "isolate_recompiles" in inspect.signature(torch.compile).parameters
     keywords: dict[str, Any] = {"isolate_recompiles": True} if can_isolate else {}
-    compiled: Callable[..., Any] = torch.compile(function, backend=backend, **keywords)
+    compiled: Callable[..., Any] = torch.compile(function, backend=backend, dynamic=dynamic, **keywords)
     return compiled
 
 

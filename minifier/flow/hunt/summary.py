@@ -1,0 +1,87 @@
+"""What a hunt found, summed up: the distinct failures, and what came of each subject in each variant."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from minifier.data.case.store import RESULT
+from minifier.data.failure import Kind
+from minifier.flow.hunt.records import Group, Records
+from minifier.flow.hunt.trial import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """A distinct failure: groups whose reduced Cases have one key, the first of which stands for all.
+
+    `numbers` are those of the groups. `programs` show it, which are samples of these `subjects`.
+    """
+
+    group: Group
+    numbers: frozenset[int]
+    result: dict[str, Any]
+    programs: int
+    subjects: tuple[str, ...]
+
+    @property
+    def status(self) -> str:
+        """How far it came: the status of its run, or `not reduced`."""
+        return str(self.result.get("status", "not reduced"))
+
+    @property
+    def key(self) -> str:
+        """The key of the failure; "" if it is not reduced."""
+        return str(self.result.get("failure", {}).get("key", ""))
+
+    @property
+    def what(self) -> str:
+        """The ops of its repro, or what the first program tried."""
+        ops = [origin["op"] for origin in self.result.get("origins", ())]
+        return ", ".join(dict.fromkeys(ops)) or self.group.subject
+
+
+def distinct(records: Records) -> list[Distinct]:
+    """Return the distinct failures, those that cost the most programs first."""
+    by_key: dict[str, list[tuple[Group, dict[str, Any]]]] = {}
+    for group in records.groups:
+        path = group.folder.path / RESULT
+        result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        key = result.get("failure", {}).get("key") or f"group {group.number}"
+        by_key.setdefault(key, []).append((group, result))
+    failures = []
+    for groups in by_key.values():
+        numbers = frozenset(group.number for group, _ in groups)
+        programs = [each for each in records.tried if each.group in numbers]
+        subjects = tuple(dict.fromkeys(each.subject for each in programs))
+        failures.append(Distinct(groups[0][0], numbers, groups[0][1], len(programs), subjects))
+    return sorted(failures, key=lambda each: (-each.programs, each.group.number))
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What came of a subject in a variant, which is that of its worst program; `kind` is that of a failure."""
+
+    answer: Answer
+    reason: str
+    group: int
+    kind: Kind | None
+
+
+_WORST_FIRST = (
+    Answer.FAILS, Answer.UNSUPPORTED, Answer.FALLBACK, Answer.WORKS, Answer.NO_GRAPH, Answer.LEFT_OUT, Answer.ABSENT
+)  # fmt: skip
+
+
+def cells(records: Records) -> dict[tuple[str, str], Cell]:
+    """Return what came of each subject in each variant, in the order in which they were tried."""
+    kinds = {group.number: group.failure.fingerprint.kind for group in records.groups}
+    found: dict[tuple[str, str], Cell] = {}
+    for each in records.tried:
+        if each.answer is not Answer.ABSENT:
+            cell = Cell(each.answer, each.reason, each.group, kinds.get(each.group))
+            known = found.setdefault((each.subject, each.variant), cell)
+            if _WORST_FIRST.index(cell.answer) < _WORST_FIRST.index(known.answer):
+                found[each.subject, each.variant] = cell
+    return found
