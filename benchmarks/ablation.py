@@ -64,7 +64,7 @@ def of_secrets(only: re.Pattern[str], _rows: Path | None) -> Losses:
 def of_passes(only: re.Pattern[str], rows: Path | None) -> Losses:
     """Leave out a pass over the programs that are reduced at its level, and that take it.
 
-    The losses are those that `scale.py --diff` tells, and any op, statement or line more.
+    The losses are those that `scale.py --diff` tells, and any op, statement or line more, or else characters of code.
     """
     whole = _whole(only, rows)
     for level, table in (("dynamo", "reduction.passes"), ("source", "repro.source.passes")):
@@ -75,6 +75,7 @@ def of_passes(only: re.Pattern[str], rows: Path | None) -> Losses:
                 for program, row in whole
                 if row["level"] == level and (name in _UNNAMED or not {name, _ALL}.isdisjoint(row["passes"]))
             ]
+            takes.sort(key=lambda pair: name not in pair[1]["passes"])  # "all at once" may have been without it
             yield f"{name} ({level})", _losses(takes, "--skip-pass", name)
 
 
@@ -116,7 +117,9 @@ def _run(program: Program, *options: str, tool: Sequence[str] = ("-m", "minifier
 def _worse(old: scale.Row, new: scale.Row) -> str:
     if old["repro"] and not new["repro"]:
         return "no repro"
-    return ", ".join(f"{key} {old[key]} -> {new[key]}" for key in ("size", "lines") if new[key] > old[key])
+    told = ", ".join(f"{key} {old[key]} -> {new[key]}" for key in ("size", "lines") if new[key] > old[key])
+    before, after = (len(re.sub("^#.*", "", row["repro"], flags=re.MULTILINE)) for row in (old, new))
+    return told or (f"code {before} -> {after} characters" if after > before else "")
 
 
 OF: dict[str, Callable[[re.Pattern[str], Path | None], Losses]] = {

@@ -185,6 +185,8 @@ ZEROS_WITHOUT_MEMORY = _path("torch", "_efficientzerotensor")
 COMPILE_PACKAGE = _path("torch._inductor", "aoti_compile_and_package")
 LOAD_PACKAGE = _path("torch._inductor", "aoti_load_package")
 
+TESTS_OF_TORCH = _module("torch.testing._internal")
+
 # Configuration values.
 INDUCTOR_CONFIG = _module("torch._inductor.config")
 SET_BY_DYNAMIC = {

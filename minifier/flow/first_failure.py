@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -98,12 +99,16 @@ def failure_in_child(case: Case, settings: Settings, ui: Ui, *, imports_in_child
 
     def work(_channel: ProgressPipe) -> Failure | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return how_it_fails(case, settings, imports_in_child)
+        with contextlib.suppress(KeyboardInterrupt):  # raised below
+            return how_it_fails(case, settings, imports_in_child)
+        return None
 
     try:
         failure, end = run_for_result(work, ui)
     except StartsThreads:
         return failure_in_child(case, settings, ui, imports_in_child=True)
+    if end.interrupted:
+        raise KeyboardInterrupt
     if end.status != 0:
         how = end.described
         raise MachineFailed(f"looking how the call fails was ended from outside, or by importing its backend ({how})")

@@ -10,11 +10,11 @@ from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import save
 from minifier.data.failure import Kind, Stage
 from minifier.errors import UsageError
-from minifier.flow.hunt.exploring import Hunted
+from minifier.flow.hunt.exploring import HuntOptions
 from minifier.flow.hunt.known import gone, new_failures, read_known, write_known
 from minifier.flow.hunt.page import write_pages
-from minifier.flow.hunt.programs import Program, Wanted
-from minifier.flow.hunt.records import Records, Tried
+from minifier.flow.hunt.programs import Program, ProgramFilter
+from minifier.flow.hunt.records import ProgramResult, Records
 from minifier.flow.hunt.summary import distinct
 from minifier.flow.hunt.trial import Answer
 
@@ -33,19 +33,17 @@ def records(tmp_path):
     case = small_case()
     save(replace(case, failure=replace(case.failure, message=HOSTILE)), tmp_path / "found" / "case")
     group = records.add(program(HOSTILE), RunFolder(tmp_path / "found"), case.failure)
-    records.note(Tried("ops", HOSTILE, "float32", 0, Answer.FAILS, HOSTILE, group.number))
-    records.note(Tried("ops", "neg", "float32", 0, Answer.WORKS))
-    records.note(Tried("ops", "item", "float32", 0, Answer.NO_GRAPH, "Data dependent operator"))
-    records.note(Tried("ops", "lost", "float32", 0, Answer.FAILS, "it died; its graphs cannot be recorded"))
+    records.note(ProgramResult("ops", HOSTILE, "float32", 0, Answer.FAILS, HOSTILE, group.number))
+    records.note(ProgramResult("ops", "neg", "float32", 0, Answer.WORKS))
+    records.note(ProgramResult("ops", "item", "float32", 0, Answer.NO_GRAPH, "Data dependent operator"))
+    records.note(ProgramResult("ops", "lost", "float32", 0, Answer.FAILS, "it died; its graphs cannot be recorded"))
     return records
 
 
 def test_a_hunt_is_read_as_it_was_written(records):
     again = Records(records.folder)
     assert again.tried == records.tried
-    assert [(each.number, each.subject, each.folder) for each in again.groups] == [
-        (1, HOSTILE, records.groups[0].folder)
-    ]
+    assert [(each.number, each.kin, each.folder) for each in again.groups] == [(1, HOSTILE, records.groups[0].folder)]
 
 
 def test_another_hunt_or_a_damaged_line_is_refused(records):
@@ -70,9 +68,9 @@ def test_only_an_exception_with_a_message_is_one_failure_of_several_operators(re
 
 
 def test_the_pages_say_what_fails_and_show_hostile_texts_as_texts(records):
-    write_pages(Hunted("mine", (), ("ops",), Wanted()), records)
+    write_pages(HuntOptions("mine", (), ("ops",), ProgramFilter()), records)
     summary = json.loads((records.folder / "summary.json").read_text())
-    assert summary["sentence"] == "mine: 1 of 3 in float32 work; 1 distinct failure, the worst costs 1 program"
+    assert summary["sentence"] == "mine: 1 of 3 in float32 work; 1 failure without a repro, the worst costs 1 program"
     assert summary["failures"][0]["status"] == "not reduced"
     pages = {
         name: (records.folder / name).read_text() for name in ("index.html", "report.md", "junit.xml", "results.csv")
@@ -87,15 +85,16 @@ def test_known_failures_are_an_entry_each_and_one_that_is_gone_is_told(records, 
     result = {"status": "reduced", "failure": {"key": "0123456789ab"}, "origins": [{"op": "torch.neg"}]}
     (records.groups[0].folder.path / "result.json").write_text(json.dumps(result))
     failures = distinct(records)
-    assert read_known(path) == {} and len(new_failures(records, failures, {})) == 2
+    assert read_known(path, True) == {} and len(new_failures(records, failures, {})) == 2
     write_known(path, records, failures, {})
-    known = read_known(path)
+    known = read_known(path, False)
     assert known["0123456789ab"].program == f"ops: {HOSTILE} float32 0" and known["0123456789ab"].since
-    (left,) = new_failures(records, failures, known)
+    assert new_failures(records, failures, known) == []
+    (left,) = new_failures(records, failures, {"0123456789ab": known["0123456789ab"]})
     assert "lost" in left
     fixed = replace(known["0123456789ab"], program="ops: neg float32 0")
     assert gone(records, failures, {"0123456789ab": fixed}) == []
     assert gone(records, [], {"0123456789ab": fixed}) == ["0123456789ab"]
     path.write_text("[a]\nunknown = 1\n")
     with pytest.raises(UsageError, match="--known"):
-        read_known(path)
+        read_known(path, False)

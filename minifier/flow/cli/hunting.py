@@ -8,7 +8,7 @@ from typing import Any
 
 from minifier.data.case.run_folder import shown_path
 from minifier.data.settings import Settings
-from minifier.errors import UsageError
+from minifier.errors import ExitCode, UsageError
 from minifier.flow.check_program import check_pattern
 from minifier.flow.cli.console import Console
 from minifier.flow.folders import choose_folder
@@ -27,22 +27,24 @@ def hunt_command(values: dict[str, Any], interpreters: Interpreters) -> int:
     for option in ("only", "unsupported"):
         check_pattern(f"--{option}", values[option])
     folder = _folder(values["out"], values["backend"])
-    settings = Settings(timeout=values["timeout"], verify=2, explain=False)
+    settings = Settings(timeout=values["timeout"], verify=1, explain=False)
     with Console(values["quiet"]) as console, prepared(settings, console, interpreters) as run:
-        from minifier.flow.hunt.exploring import Hunted
+        from minifier.flow.hunt.exploring import HuntOptions
         from minifier.flow.hunt.hunt import hunt
         from minifier.flow.hunt.known import gone, new_failures, read_known, write_known
         from minifier.flow.hunt.page import first_line
-        from minifier.flow.hunt.programs import Wanted
+        from minifier.flow.hunt.programs import ProgramFilter
         from minifier.flow.hunt.records import Records
         from minifier.flow.hunt.summary import distinct
 
         dtypes = tuple(filter(None, map(str.strip, values["dtypes"].split(","))))
-        wanted = Wanted(values["only"], dtypes, values["samples"], values["training"], values["dynamic"])
-        hunted = Hunted(
+        if not dtypes:
+            raise UsageError("--dtypes names none: give float32, say.")
+        wanted = ProgramFilter(values["only"], dtypes, values["samples"], values["training"], values["dynamic"])
+        hunted = HuntOptions(
             values["backend"], values["modules"], values["sources"] or ("ops",), wanted, values["unsupported"]
         )
-        known = read_known(known_file) if known_file is not None else {}
+        known = read_known(known_file, values["write_known"]) if known_file is not None else {}
         records = hunt(hunted, Records(folder), run, values["seconds"])
         failures = distinct(records)
         new, missing = new_failures(records, failures, known), gone(records, failures, known)
@@ -56,6 +58,8 @@ def hunt_command(values: dict[str, Any], interpreters: Interpreters) -> int:
             for sentence in new:
                 console.error(f"  {sentence}")
         console.error(f"{shown_path(folder)} has report.md and index.html")
+    if run.interrupted.is_set():
+        return int(ExitCode.INTERRUPTED)
     return FOUND if new or (missing and values["strict"]) else 0
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from minifier.flow.hunt.operators import database
-from minifier.flow.hunt.programs import Call, Program, Wanted, Writer
+from minifier.flow.hunt.programs import Call, Program, ProgramFilter, Writer, seed_generators
 
 _SAMPLES = 3  # of each operator
 _STEPS = 5, 40  # operators of a program, at least and at most
@@ -38,15 +38,16 @@ class _Step:
 _Kind = tuple[tuple[int, ...], torch.dtype]
 
 
-def compositions(wanted: Wanted) -> Iterator[Program]:
+def compositions(wanted: ProgramFilter) -> Iterator[Program]:
     """Yield programs without end, one for each seed, of operators that work by themselves, as far as that is known."""
-    pools = {dtype: _steps(wanted, dtype) for dtype in wanted.dtypes}
-    for seed in itertools.count():
+    pools = {dtype: steps for dtype in wanted.dtypes if (steps := _steps(wanted, dtype))}
+    for seed in itertools.count() if pools else ():
         for dtype, steps in pools.items():
-            yield Program(f"composition {seed}", dtype, 0, functools.partial(_composed, steps, seed, wanted.training))
+            make = functools.partial(_composed, steps, seed, wanted.training)
+            yield Program("composition", dtype, seed, make, has_kin=False)
 
 
-def _steps(wanted: Wanted, dtype: str) -> Mapping[_Kind, Sequence[_Step]]:
+def _steps(wanted: ProgramFilter, dtype: str) -> Mapping[_Kind, Sequence[_Step]]:
     """Return the samples that programs are made of, by the shape and dtype of each operand."""
     kind = getattr(torch, dtype)
     found: dict[_Kind, list[_Step]] = {}
@@ -54,7 +55,7 @@ def _steps(wanted: Wanted, dtype: str) -> Mapping[_Kind, Sequence[_Step]]:
         name = operator.full_name
         if not wanted.has(name) or kind not in operator.supported_dtypes("cpu") or (name, dtype) in wanted.broken:
             continue
-        torch.manual_seed(0)
+        seed_generators()
         with contextlib.suppress(Exception), warnings.catch_warnings():  # an operator less
             warnings.simplefilter("ignore")
             samples = iter(operator.sample_inputs_func(operator, "cpu", kind, False))
@@ -62,7 +63,7 @@ def _steps(wanted: Wanted, dtype: str) -> Mapping[_Kind, Sequence[_Step]]:
                 is_elementwise = type(operator).__name__ in ("UnaryUfuncInfo", "BinaryUfuncInfo")
                 step = _Step(operator.op, (sample.input, *sample.args), dict(sample.kwargs), is_elementwise)
                 if _is_fit(step):
-                    for each in {_kind(value) for value in step.args if isinstance(value, torch.Tensor)}:
+                    for each in dict.fromkeys(map(_kind, _tensors(step.args))):
                         found.setdefault(each, []).append(step)
     return found
 
@@ -73,7 +74,7 @@ def _kind(value: torch.Tensor) -> _Kind:
 
 def _is_fit(step: _Step) -> bool:
     """Whether the operator gives the same small finite tensors each time, and leaves its operands alone."""
-    flat = [each for each in step.args if isinstance(each, torch.Tensor)]
+    flat = _tensors([step.args, [*step.kwargs.values()]])
     before = [each.clone() for each in flat]
     try:
         torch.manual_seed(1)
@@ -86,9 +87,11 @@ def _is_fit(step: _Step) -> bool:
         return False
 
 
-def _tensors(result: Any) -> list[torch.Tensor]:
-    values = result if isinstance(result, (tuple, list)) else [result]
-    return [each for each in values if isinstance(each, torch.Tensor)]
+def _tensors(value: Any) -> list[torch.Tensor]:
+    """Return the tensors in a value, in lists and tuples too."""
+    if isinstance(value, (tuple, list)):
+        return [tensor for each in value for tensor in _tensors(each)]
+    return [value] if isinstance(value, torch.Tensor) else []
 
 
 def _is_small(value: torch.Tensor) -> bool:
@@ -125,7 +128,9 @@ def _composed(steps: Mapping[_Kind, Sequence[_Step]], seed: int, training: bool)
             step = chance.choice(everywhere)
         else:
             kinds = [_kind(value) for value in [*values.values()][-_NEAR:] if _kind(value) in steps] or [*steps]
-            (kind,) = chance.choices(kinds, [len(steps[each]) ** 2 for each in kinds])  # else a rare kind is never left
+            (kind,) = chance.choices(
+                kinds, [len(steps[each]) ** 2 for each in kinds]
+            )  # else a kind that few take is a trap
             step = chance.choice(steps[kind])
         known, was_read, parameters = dict(values), set(read), len(writer.tensors)
         text = writer.call(step.function, step.args, step.kwargs, operand)
@@ -140,4 +145,6 @@ def _composed(steps: Mapping[_Kind, Sequence[_Step]], seed: int, training: bool)
             continue
         values.update(zip(writer.assign(text, len(results)), results, strict=True))
     left = [name for name in values if name not in read and name.startswith("value")]
+    if not left:
+        raise ValueError("no operator fits another one")
     return writer.finished(f"composition {seed}", f"({', '.join(left)},)")

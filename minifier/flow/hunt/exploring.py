@@ -19,17 +19,18 @@ from typing import Any
 import torch
 
 from minifier.data.case.store import load
+from minifier.data.failure.normalise import printable
 from minifier.data.settings import Settings
-from minifier.errors import FailsByItself, MachineFailed, MinifyError, ToolFailed, UsageError
+from minifier.errors import FailsByItself, MinifyError, UsageError
 from minifier.flow.embed.function import record_graphs
 from minifier.flow.first_failure import first_failure
-from minifier.flow.hunt.programs import Program, Wanted
-from minifier.flow.hunt.records import Records, Tried
+from minifier.flow.hunt.programs import Program, ProgramFilter, Source
+from minifier.flow.hunt.records import ProgramResult, Records
 from minifier.flow.hunt.sources import source
 from minifier.flow.hunt.trial import Answer, Trial, headline, record_program, try_program
 from minifier.process.machine import cores
 from minifier.process.progress import SILENT, Phase, Progress, Ui, counted
-from minifier.reduction.probe.children import ChildEnd, Limits, run_again_if_killed, tell
+from minifier.reduction.probe.children import ChildEnd, Limits, imports_told, run_again_if_killed, tell
 from minifier.reduction.probe.prepared_case import preload, threads
 from minifier.reduction.probe.verdicts import seen
 from minifier.repro.report.privacy import shareable
@@ -43,7 +44,7 @@ _RECORDING_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Hunted:
+class HuntOptions:
     """What is hunted: a backend, by its registered name or as MODULE:NAME, and the modules that are imported first.
 
     `sources` are names of sources. An exception whose type or first line matches the regular expression `unsupported`
@@ -53,7 +54,7 @@ class Hunted:
     backend: str
     modules: tuple[str, ...]
     sources: tuple[str, ...]
-    wanted: Wanted
+    wanted: ProgramFilter
     unsupported: str | None = None
 
     def imported(self) -> Any:
@@ -61,8 +62,6 @@ class Hunted:
 
         Raises UsageError if that is not possible.
         """
-        if os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())
         module, _, name = self.backend.rpartition(":")
         try:
             modules = [importlib.import_module(each) for each in (*self.modules, *filter(None, [module]))]
@@ -74,7 +73,7 @@ class Hunted:
 
 
 def explore(
-    hunted: Hunted,
+    hunted: HuntOptions,
     records: Records,
     settings: Settings,
     until: float,
@@ -83,7 +82,7 @@ def explore(
 ) -> bool:
     """Try the programs that have no line yet, until the clock says `until`; return whether all have one then.
 
-    Raises UsageError for a backend or a source that cannot be imported, and MachineFailed.
+    Raises UsageError for a backend or a source that cannot be imported.
     """
     with tempfile.TemporaryDirectory(prefix="minify-hunt-") as scratch:
         explorer = _Explorer(hunted, records, settings, Path(scratch), ui)
@@ -94,10 +93,12 @@ def explore(
 
 
 class _Explorer:
-    def __init__(self, hunted: Hunted, records: Records, settings: Settings, scratch: Path, ui: Ui) -> None:
+    def __init__(self, hunted: HuntOptions, records: Records, settings: Settings, scratch: Path, ui: Ui) -> None:
         self._hunted, self._records, self._settings = hunted, records, settings
         self._scratch, self._ui, self._slots = scratch, ui, settings.workers or cores()
         self._limits = Limits(settings.timeout or DEFAULT_TIMEOUT_SECONDS, settings.memory)
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
         (looked,) = self._run([self._look_at_import], Limits(_RECORDING_SECONDS))
         if looked.result is None:
             raise UsageError(f"the backend {hunted.backend} cannot be imported: {looked.fault or looked.output}")
@@ -110,7 +111,9 @@ class _Explorer:
             record_graphs(torch.neg, [torch.zeros(1)], "eager", Path(folder))  # imports much
         self._known = {each.name for each in records.tried}
         self._absent = {(each.subject, each.variant) for each in records.tried if each.answer is Answer.ABSENT}
-        self._left = self._programs()
+        with one_thread():
+            self._sources = deque((name, source(name)) for name in hunted.sources)
+        self._pending: Iterator[Program] = iter(())
 
     def _look_at_import(self) -> dict[str, Any]:
         before = threads()
@@ -120,18 +123,26 @@ class _Explorer:
             return {"refused": str(error), "threads": False}
         return {"refused": "", "threads": threads() > before}
 
-    def _programs(self) -> Iterator[Program]:
-        """Yield the programs that have no line yet, but for those beyond the last sample."""
-        for name in self._hunted.sources:
-            try:
-                for made in source(name)(replace(self._hunted.wanted, broken=self._broken())):
-                    program = replace(made, source=name)
-                    if program.name not in self._known and (program.subject, program.variant) not in self._absent:
-                        yield program
-            except UsageError:
-                raise
-            except Exception as error:
-                raise UsageError(f"the source {name} fails: {headline(error)}") from error
+    def _next_programs(self, count: int) -> list[Program]:
+        """Return the next programs that have no line, of one source: a source may look at what others have shown."""
+        programs: list[Program] = []
+        while not programs:
+            programs = list(itertools.islice(self._pending, count))
+            if not programs and not self._sources:
+                break
+            if not programs:
+                self._pending = self._programs(*self._sources.popleft())
+        return programs
+
+    def _programs(self, name: str, made_by: Source) -> Iterator[Program]:
+        """Yield the programs of a source that have no line yet, but for those beyond the last sample."""
+        try:
+            for made in made_by(replace(self._hunted.wanted, broken=self._broken())):
+                program = replace(made, source=name)
+                if program.name not in self._known and (program.subject, program.variant) not in self._absent:
+                    yield program
+        except Exception as error:  # noqa: BLE001 - of the user's own source
+            self._ui.say(f"the source {name} ends here: {headline(error)}")
 
     def _broken(self) -> frozenset[tuple[str, str]]:
         broken = Answer.FAILS, Answer.UNSUPPORTED
@@ -141,7 +152,7 @@ class _Explorer:
         """Try the next programs, several in each fork, and write their lines; return whether there were any."""
         count = self._slots * _PROGRAMS_PER_FORK
         with one_thread():  # a source may compute here
-            programs = list(itertools.islice(self._left, count))
+            programs = self._next_programs(count)
         batches = deque(programs[place :: self._slots] for place in range(min(self._slots, len(programs))))
         while batches and not is_late():
             now = [batches.popleft() for _ in range(min(self._slots, len(batches)))]
@@ -153,6 +164,7 @@ class _Explorer:
                 batches += self._note(batch, end, is_late)
         return bool(programs)
 
+    @imports_told()
     def _try_batch(self, batch: Sequence[Program]) -> dict[str, Any]:
         """Try programs one after the other in this process, and tell what came of each. Begin none late."""
         until, wanted = time.monotonic() + _LATEST_START * self._limits.seconds, self._hunted.wanted
@@ -169,47 +181,40 @@ class _Explorer:
         return self._hunted.imported() if self._backend is None else self._backend
 
     def _note(self, batch: list[Program], end: ChildEnd, is_late: Callable[[], bool]) -> list[list[Program]]:
-        """Write the lines of the programs that have an answer; return batches of the others.
+        """Write the lines of the programs that have an answer; return batches of those to try again.
 
-        What a program has left in the process may make another one fail: where that is so, each is tried alone.
+        What a program has left in the process may make another one fail: that is tried alone.
         """
         trials = {program.name: _trial(end.told[str(n)]) for n, program in enumerate(batch) if str(n) in end.told}
-        begun = batch[end.told["begun"]] if "begun" in end.told else None
-        if begun is not None and begun.name not in trials and (end.result is None or end.fault):
-            ended = seen(end) if not end.fault else None
-            reason = ended.sentence if ended is not None else f"an error of minify: {end.fault.splitlines()[-1]}"
-            trials[begun.name] = Trial(Answer.FAILS, reason, is_open=True, raised=True)
-        if not trials:
-            raise ToolFailed(end.fault or f"a fork of the hunt ended without an answer: {end.output}")
-        lines: dict[str, Tried] = {}
+        begun = batch[end.told["begun"]] if "begun" in end.told else batch[0]
+        if begun.name not in trials and (end.result is None or end.fault):
+            trials[begun.name] = _ended(end)
+        alone: list[list[Program]] = []
         for program in batch:
             trial = trials.get(program.name)
             if trial is None or (trial.is_open and is_late()):
                 continue
-            tried = self._judged(program, trial, is_alone=len(batch) == 1)
-            if tried is None:
-                return [[each] for each in batch]
-            lines[program.name] = tried
-        for tried in lines.values():
-            self._records.note(tried)
-            self._known.add(tried.name)
-            if tried.answer is Answer.ABSENT:
-                self._absent.add((tried.subject, tried.variant))
+            line = self._judged(program, trial, is_alone=len(batch) == 1)
+            if line is None:
+                alone.append([program])
+                continue
+            self._records.note(line)
+            self._known.add(line.name)
+            if line.answer is Answer.ABSENT:
+                self._absent.add((line.subject, line.variant))
         rest = [program for program in batch if program.name not in trials]
-        return [rest] if rest else []
+        return [*alone, *([rest] if rest else [])]
 
-    def _judged(self, program: Program, trial: Trial, is_alone: bool) -> Tried | None:
-        """Return the line of a program: where the trial is open, its graphs decide.
+    def _judged(self, program: Program, trial: Trial, is_alone: bool) -> ProgramResult | None:
+        """Return the line of a program. If its results differ from eager's, or it raised, its graphs decide.
 
-        None if they are right, and the program raised or ended a process that had tried others.
+        None asks for a trial in a process of its own: an earlier program of the batch may have made this one raise.
         """
-        line = Tried(program.source, program.subject, program.variant, program.number, trial.answer)
-        line = replace(line, reason=shareable(trial.reason))
         pattern = self._hunted.unsupported
         if trial.raised and pattern is not None and re.search(pattern, trial.reason):
-            return replace(line, answer=Answer.UNSUPPORTED)
+            return _line(program, Answer.UNSUPPORTED, trial.reason)
         if not trial.is_open:
-            return line
+            return _line(program, trial.answer, trial.reason) if is_alone or not trial.raised else None
         with tempfile.TemporaryDirectory(dir=self._scratch) as place:
             recorded, work = Path(place) / "recorded", Path(place) / "tried"
             recorded.mkdir()
@@ -218,24 +223,29 @@ class _Explorer:
             told = _trial(made.result) if made.result is not None else None
             if told is None or told.answer is not Answer.FAILS:
                 why = told.reason if told is not None else "a process that records them ends"
-                return _without_graph(line, trial, f"its graphs cannot be recorded: {why}")
+                return self._without_graph(program, trial, f"its graphs cannot be recorded: {why}", is_alone)
             try:
                 found = first_failure(recorded, work, self._settings, SILENT)
             except FailsByItself as error:
-                return replace(line, answer=Answer.LEFT_OUT, reason=shareable(str(error).splitlines()[0]))
-            except MachineFailed:
-                raise
+                return _line(program, Answer.LEFT_OUT, str(error).splitlines()[0])
             except MinifyError as error:
-                return _without_graph(line, trial, str(error))
+                why = f"its graphs cannot be judged: {str(error).strip().splitlines()[-1]}"
+                return self._without_graph(program, trial, why, is_alone)
             if found is None:
-                if not trial.raised:
-                    return line
-                return _without_graph(line, trial, "but no graph does by itself") if is_alone else None
+                return self._without_graph(program, trial, "but no graph does by itself", is_alone)
             case = load(found.case)
-            group = self._records.group_for(case.failure, program.subject)
+            group = self._records.group_for(case.failure, program.kin)
             group = group or self._records.add(program, found, case.failure)
-            reason = shareable(case.failure.sentence)
-            return replace(line, answer=Answer.FAILS, reason=reason, group=group.number)
+            return _line(program, Answer.FAILS, case.failure.sentence, group.number)
+
+    def _without_graph(self, program: Program, trial: Trial, why: str, is_alone: bool) -> ProgramResult | None:
+        """Return the line of a program of which no graph can be shown to fail."""
+        if trial.raised and not is_alone:
+            return None
+        if trial.answer is Answer.FAILS:
+            return _line(program, Answer.FAILS, f"{trial.reason}; {why}")
+        is_right = why.startswith("but")
+        return _line(program, trial.answer if is_right else Answer.LEFT_OUT, trial.reason if is_right else why)
 
     def _record(self, program: Program, folder: Path) -> dict[str, Any]:
         wanted = self._hunted.wanted
@@ -252,6 +262,15 @@ def _trial(told: dict[str, Any]) -> Trial:
     return Trial(**{**told, "answer": Answer(told["answer"])})
 
 
-def _without_graph(line: Tried, trial: Trial, why: str) -> Tried:
-    reason = "; ".join(filter(None, [trial.reason or "other results than eager's", why]))
-    return replace(line, answer=Answer.FAILS, reason=shareable(reason))
+def _ended(end: ChildEnd) -> Trial:
+    """Return the trial of a program that ended its process."""
+    if end.fault:
+        return Trial(Answer.LEFT_OUT, f"an error of minify: {end.fault.strip().splitlines()[-1]}")
+    failure = seen(end)
+    return Trial(Answer.FAILS, failure.sentence if failure is not None else "it ends", is_open=True, raised=True)
+
+
+def _line(program: Program, answer: Answer, reason: str, group: int = 0) -> ProgramResult:
+    """Return what came of a program, for files that are passed on: without private paths and control characters."""
+    place = program.source, printable(program.subject, kept=""), program.variant, program.number
+    return ProgramResult(*place, answer, printable(shareable(reason), kept=""), group)

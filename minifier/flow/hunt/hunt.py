@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 
 from minifier.data.case.run_folder import RunFolder, shown_path
@@ -14,19 +14,21 @@ from minifier.flow.attempt import Run
 from minifier.flow.embed.reducing import LOG, start_reducing
 from minifier.flow.folders import lock_run
 from minifier.flow.foreign_code import foreign_code_in
-from minifier.flow.hunt.exploring import Hunted, explore
+from minifier.flow.hunt.exploring import HuntOptions, explore
 from minifier.flow.hunt.page import write_pages
 from minifier.flow.hunt.records import Group, Records
 from minifier.process.child import end as end_program
+from minifier.process.interrupts import deaf
 from minifier.process.machine import cores
 from minifier.process.progress import Phase, Progress, ProgressPipe, counted, run_for_result
 
 _FIRST_FRACTION = 0.6  # of the time, before the first reduction
 _SECONDS_BETWEEN_LOOKS = 0.2
+_INTERPRETERS = "2"  # that a repro is verified in
 
 
 def hunt(
-    hunted: Hunted, records: Records, run: Run, seconds: float, now: Callable[[], float] = time.monotonic
+    hunted: HuntOptions, records: Records, run: Run, seconds: float, now: Callable[[], float] = time.monotonic
 ) -> Records:
     """Try the programs and reduce what fails, and begin nothing new after so many seconds; return what was found.
 
@@ -37,29 +39,30 @@ def hunt(
     records.begin(asdict(hunted))
     lock_run(records.folder, run)
     try:
-        return _hunted(hunted, records, run, seconds, now)
+        return _run_phases(hunted, records, run, seconds, now)
     except UsageError:
-        if is_new:
+        if is_new and not Records(records.folder).tried:
             RunFolder(records.folder).clear(keep=False)
         raise
 
 
-def _hunted(hunted: Hunted, records: Records, run: Run, seconds: float, now: Callable[[], float]) -> Records:
+def _run_phases(hunted: HuntOptions, records: Records, run: Run, seconds: float, now: Callable[[], float]) -> Records:
+    """Try programs for a part of the time, and reduce; if time is left then, try more of them, and reduce again."""
     begun = now()
     until, first = begun + seconds, begun + _FIRST_FRACTION * seconds
-    is_complete = False
+    is_complete, reduced = False, set[int]()
     for limit in (first, until):
         if now() < limit and not is_complete:
-            is_complete, records = _explored(hunted, records, run, limit)
+            is_complete, records = _explore_in_child(hunted, records, run, limit)
             write_pages(hunted, records)
         if not run.interrupted.is_set():
-            _reduce(hunted, records, run, lambda: now() < until)
+            reduced |= _reduce(hunted, records, run, reduced, lambda: now() < until)
         if run.interrupted.is_set():
             break
     return records
 
 
-def _explored(hunted: Hunted, records: Records, run: Run, until: float) -> tuple[bool, Records]:
+def _explore_in_child(hunted: HuntOptions, records: Records, run: Run, until: float) -> tuple[bool, Records]:
     """Explore in a forked process: imports of the user's, and of torch's tests, stay in it."""
 
     def work(channel: ProgressPipe) -> bool:
@@ -69,7 +72,11 @@ def _explored(hunted: Hunted, records: Records, run: Run, until: float) -> tuple
             return False
 
     run.ui.show(Progress(Phase.HUNTING, hunted.backend))
-    is_complete, end = run_for_result(work, run.ui)
+    try:
+        is_complete, end = run_for_result(work, run.ui)
+    finally:
+        if Records(records.folder).tried:  # an error may follow
+            write_pages(hunted, Records(records.folder))
     if end.interrupted:
         run.interrupt("interrupted: writing what there is")
     elif end.status != 0:
@@ -78,21 +85,26 @@ def _explored(hunted: Hunted, records: Records, run: Run, until: float) -> tuple
     if not records.tried:
         if end.interrupted:
             raise KeyboardInterrupt
-        if is_complete:
-            raise UsageError("there is no such program: look at SOURCES, --only and --dtypes.")
+        why = "there is no such program: look at SOURCES, --only and --dtypes" if is_complete else "--time is too short"
+        raise UsageError(f"nothing was tried: {why}.")
     return bool(is_complete), records
 
 
-def _reduce(hunted: Hunted, records: Records, run: Run, is_time: Callable[[], bool]) -> None:
+def _reduce(
+    hunted: HuntOptions, records: Records, run: Run, known: Collection[int], is_time: Callable[[], bool]
+) -> set[int]:
     """Reduce what is not reduced yet, the failures of most programs first, several at once; begin none late.
 
-    Each is `minify reduce` in a process of its own; its log says why there is no repro.
+    Each is `minify reduce` in a process of its own; its log says why there is no repro. `known` are the numbers of
+    groups that were tried before. Return those that were begun.
     """
-    waiting = [group for group in records.groups if not (group.folder.path / RESULT).exists()]
+    left = [group for group in records.groups if group.number not in known]
+    waiting = [group for group in left if not (group.folder.path / RESULT).exists()]
+    begun: set[int] = set()
     waiting.sort(key=records.cost)
     running: dict[subprocess.Popen[bytes], Group] = {}
     timeout = [] if run.settings.timeout is None else ["--timeout", str(run.settings.timeout)]
-    options = ["--no-explain", "--verify", str(run.settings.verify), *timeout]
+    options = ["--no-explain", "--verify", _INTERPRETERS, "--workers", "1", *timeout]
     try:
         while running or (waiting and is_time()):
             while waiting and len(running) < (run.settings.workers or cores()) and is_time():
@@ -100,10 +112,13 @@ def _reduce(hunted: Hunted, records: Records, run: Run, is_time: Callable[[], bo
                 if foreign_code_in(group.folder.path):
                     run.ui.say(f"failure {group.number} is not reduced: its Case is not as your minify wrote it here")
                     continue
-                run.ui.say(f"failure {group.number}, {group.subject}: {group.failure.sentence}")
+                run.ui.say(f"failure {group.number}, {group.kin}: {group.failure.sentence}")
+                begun.add(group.number)
                 running[start_reducing(group.folder.path, options)] = group
-            done = counted(len(records.groups) - len(waiting) - len(running), "failure")
-            run.ui.show(Progress(Phase.HUNTING, hunted.backend, f"reducing; {done} of {len(records.groups)} reduced"))
+            done = len(records.groups) - len(waiting) - len(running)
+            run.ui.show(
+                Progress(Phase.HUNTING, hunted.backend, f"reduced {done} of {counted(len(records.groups), 'failure')}")
+            )
             for process in [each for each in running if each.poll() is not None]:
                 group = running.pop(process)
                 if not group.folder.repro.exists():
@@ -114,6 +129,8 @@ def _reduce(hunted: Hunted, records: Records, run: Run, is_time: Callable[[], bo
     except KeyboardInterrupt:
         run.interrupt("interrupted: writing what there is")
     finally:
-        for process in running:
-            end_program(process)
+        with deaf():
+            for process in running:
+                end_program(process)
     write_pages(hunted, records)
+    return begun

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minifier.data.failure import Kind
 from minifier.flow.hunt.records import Records
-from minifier.flow.hunt.summary import Cell, Distinct, cells
+from minifier.flow.hunt.summary import Cell, DistinctFailure, cells
 from minifier.flow.hunt.trial import Answer
 from minifier.process.progress import counted
 
@@ -20,6 +20,8 @@ _CLASSES = {
     Answer.FALLBACK: "by fallback",
     Answer.UNSUPPORTED: "not supported",
     Answer.FAILS: "fails",
+    Answer.NO_GRAPH: "says nothing",
+    Answer.LEFT_OUT: "says nothing",
 }
 _NOT_TRIED = "not tried"
 # What a failing cell shows: † for a death, ∞ for a hang.
@@ -42,7 +44,7 @@ for (const each of buttons) each.onclick = () => {
 """
 
 
-def index(title: str, records: Records, failures: list[Distinct]) -> str:
+def index(title: str, records: Records, failures: list[DistinctFailure]) -> str:
     """Return the page. It fetches nothing; all texts are escaped."""
     script = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
     content = "\n".join((f"<h1>{escape(title)}</h1>", _failures(records, failures), _table(records, failures)))
@@ -52,7 +54,7 @@ def index(title: str, records: Records, failures: list[Distinct]) -> str:
     return page
 
 
-def _failures(records: Records, failures: list[Distinct]) -> str:
+def _failures(records: Records, failures: list[DistinctFailure]) -> str:
     if not failures:
         return ""
     blocks = []
@@ -70,18 +72,19 @@ def _failures(records: Records, failures: list[Distinct]) -> str:
     return "\n".join((f"<h2>{counted(len(failures), 'distinct failure')}</h2>", *blocks))
 
 
-def _table(records: Records, failures: list[Distinct]) -> str:
+def _table(records: Records, failures: list[DistinctFailure]) -> str:
     known = cells(records)
     variants = list(dict.fromkeys(variant for _, variant in known))
-    counts = Counter(map(_class, known.values()))
+    subjects = list(dict.fromkeys(subject for subject, _ in known))
+    counts = Counter(_class(known.get((subject, variant))) for subject in subjects for variant in variants)
     buttons = "".join(
         f'<button class="{_slug(name)}" aria-pressed="true">{name}: {counts[name]}</button>'
-        for name in (*_CLASSES.values(), _NOT_TRIED)
+        for name in dict.fromkeys([*_CLASSES.values(), _NOT_TRIED])
     )
     numbers = {number: failure.group.number for failure in failures for number in failure.numbers}
     rows = [
         f"<tr><th>{escape(subject)}</th>{''.join(_cell(known.get((subject, each)), numbers) for each in variants)}</tr>"
-        for subject in dict.fromkeys(subject for subject, _ in known)
+        for subject in subjects
     ]
     head = "".join(f"<th>{escape(variant) or 'as given'}</th>" for variant in variants)
     return (
@@ -92,7 +95,7 @@ def _table(records: Records, failures: list[Distinct]) -> str:
 
 
 def _class(cell: Cell | None) -> str:
-    return _NOT_TRIED if cell is None else _CLASSES.get(cell.answer, _NOT_TRIED)
+    return _NOT_TRIED if cell is None else _CLASSES[cell.answer]
 
 
 def _slug(name: str) -> str:

@@ -7,13 +7,14 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from minifier.data.case.store import write_atomically
+from minifier.data.failure.normalise import printable
 from minifier.errors import UsageError
 from minifier.flow.hunt.records import Records
-from minifier.flow.hunt.summary import Distinct
+from minifier.flow.hunt.summary import DistinctFailure
 from minifier.flow.hunt.trial import Answer
 
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -30,38 +31,65 @@ class KnownFailure:
     since: str = ""
 
 
-def read_known(path: Path) -> dict[str, KnownFailure]:
-    """Return the entries of the file by key; none of a file that is not there. Raises UsageError for a damaged one."""
+def read_known(path: Path, is_written: bool) -> dict[str, KnownFailure]:
+    """Return the entries of the file by key; none of a file that is not there yet and `is_written`.
+
+    Raises UsageError for a file that is damaged, or missing.
+    """
+    if not path.exists() and is_written:
+        return {}
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        return {key: KnownFailure(**fields) for key, fields in tables.items()}
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        known = {key: KnownFailure(**fields) for key, fields in tables.items()}
+        if not all(isinstance(text, str) for entry in known.values() for text in astuple(entry)):
+            raise ValueError("every value of an entry is a text in quotes")
     except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"--known {path} cannot be read: {error}") from None
+        raise UsageError(f"--known {path} cannot be read: {error}.") from None
+    return known
 
 
-def new_failures(records: Records, failures: Sequence[Distinct], known: Mapping[str, KnownFailure]) -> list[str]:
-    """Return a sentence for each failure that is not known, with or without a graph."""
-    new = [f"{each.what}: {each.group.failure.sentence}" for each in failures if each.key not in known]
-    return new + [f"{each.name}: {each.reason}" for each in records.tried if each.is_without_graph]
+def new_failures(records: Records, failures: Sequence[DistinctFailure], known: Mapping[str, KnownFailure]) -> list[str]:
+    """Return a sentence for each failure that is not known: by its key, or else by the program that shows it first."""
+    programs = {entry.program for entry in known.values()}
+    new = [each for each in failures if each.key not in known and each.group.program not in programs]
+    alone = [each for each in records.tried if each.is_without_graph and each.name not in programs]
+    return [f"{each.what}: {each.group.failure.sentence}" for each in new] + [
+        f"{each.name}: {each.reason}" for each in alone
+    ]
 
 
-def gone(records: Records, failures: Sequence[Distinct], known: Mapping[str, KnownFailure]) -> list[str]:
+def gone(records: Records, failures: Sequence[DistinctFailure], known: Mapping[str, KnownFailure]) -> list[str]:
     """Return the keys of known failures that no program shows any more, though theirs was tried and works."""
     seen = {each.key for each in failures}
     works = {each.name for each in records.tried if each.answer in (Answer.WORKS, Answer.FALLBACK)}
     return [key for key, entry in known.items() if key not in seen and entry.program in works]
 
 
-def write_known(path: Path, records: Records, failures: Sequence[Distinct], known: Mapping[str, KnownFailure]) -> None:
-    """Write the file anew: the entries that still fail or were not tried stay, and each new failure gets one."""
-    left = {key: entry for key, entry in known.items() if key not in gone(records, failures, known)}
+def write_known(
+    path: Path, records: Records, failures: Sequence[DistinctFailure], known: Mapping[str, KnownFailure]
+) -> None:
+    """Write the file anew: the entries that still fail or were not tried stay, and each new failure gets one.
+
+    A failure without a key is an entry by its program.
+    """
+    missing = set(gone(records, failures, known))
+    left = {key: entry for key, entry in known.items() if key not in missing}
+    programs = {entry.program for entry in left.values()}
+    today = datetime.date.today().isoformat()
     for each in failures:
-        if each.key and each.key not in left:
-            program = next(tried.name for tried in records.tried if tried.group in each.numbers)
-            today = datetime.date.today().isoformat()
-            left[each.key] = KnownFailure(program, f"{each.what}: {each.group.failure.sentence}", since=today)
+        if each.key not in left and each.group.program not in programs:
+            what = f"{each.what}: {each.group.failure.sentence}"
+            left[each.key or each.group.program] = KnownFailure(each.group.program, what, since=today)
+    for line in records.tried:
+        if line.is_without_graph and line.name not in programs:
+            left[line.name] = KnownFailure(line.name, line.reason, since=today)
     tables = (
-        f"[{key}]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in asdict(entry).items())
+        f"[{_text(key)}]\n" + "".join(f"{name} = {_text(value)}\n" for name, value in asdict(entry).items())
         for key, entry in left.items()
     )
     write_atomically(path, "\n".join(tables))
+
+
+def _text(value: str) -> str:
+    """Return a text as TOML and JSON both write it."""
+    return json.dumps(printable(value, kept=""), ensure_ascii=False)

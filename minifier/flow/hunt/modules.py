@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from minifier.flow.hunt.programs import Call, NoSuchProgram, Program, Wanted, call_of
-from minifier.flow.hunt.tests_of_torch import imported
+from minifier.flow.hunt.programs import Call, NoSuchProgram, Program, ProgramFilter, call_of
+from minifier.flow.hunt.torch_databases import imported
 
 
-def modules(wanted: Wanted) -> Iterator[Program]:
+def modules(wanted: ProgramFilter) -> Iterator[Program]:
     """Yield the modules of torch's database on the CPU: the first sample of each, then the second.
 
     Raises UsageError if the database cannot be imported.

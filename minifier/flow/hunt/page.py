@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from xml.sax.saxutils import quoteattr
 
 from minifier.data.case.store import write_atomically
-from minifier.data.failure.normalise import printable
-from minifier.flow.hunt.exploring import Hunted
+from minifier.flow.hunt.exploring import HuntOptions
 from minifier.flow.hunt.index import index
-from minifier.flow.hunt.records import Records, Tried
-from minifier.flow.hunt.summary import Distinct, cells, distinct
+from minifier.flow.hunt.records import ProgramResult, Records
+from minifier.flow.hunt.summary import DistinctFailure, cells, distinct
 from minifier.flow.hunt.trial import Answer
 from minifier.process.progress import counted
 from minifier.repro.report.markdown import fence, items, prose, table
@@ -23,7 +23,7 @@ REPORT, INDEX, SUMMARY, TABLE, JUNIT = "report.md", "index.html", "summary.json"
 _ANSWERED = (Answer.WORKS, Answer.FALLBACK, Answer.UNSUPPORTED, Answer.FAILS)  # these say something about the backend
 
 
-def first_line(hunted: Hunted, records: Records) -> str:
+def first_line(hunted: HuntOptions, records: Records) -> str:
     """Return the hunt in one sentence."""
     known, failures = cells(records), distinct(records)
     told = []
@@ -34,11 +34,14 @@ def first_line(hunted: Hunted, records: Records) -> str:
     sentence = f"{hunted.backend}: {', '.join(told) or 'nothing'} work"
     if not failures:
         return sentence
-    worst = f"the worst costs {counted(failures[0].programs, 'program')}"
-    return f"{sentence}; {counted(len(failures), 'distinct failure')}, {worst}"
+    reduced = [each for each in failures if each.key]
+    counts = [counted(len(reduced), "distinct failure")] if reduced else []
+    if left := len(failures) - len(reduced):
+        counts.append(f"{counted(left, 'failure')} without a repro")
+    return f"{sentence}; {' and '.join(counts)}, the worst costs {counted(failures[0].programs, 'program')}"
 
 
-def write_pages(hunted: Hunted, records: Records) -> None:
+def write_pages(hunted: HuntOptions, records: Records) -> None:
     """Write the pages anew."""
     failures, title = distinct(records), first_line(hunted, records)
     pages = {
@@ -52,7 +55,7 @@ def write_pages(hunted: Hunted, records: Records) -> None:
         write_atomically(records.folder / name, text)
 
 
-def _summary(hunted: Hunted, records: Records, failures: list[Distinct], title: str) -> str:
+def _summary(hunted: HuntOptions, records: Records, failures: list[DistinctFailure], title: str) -> str:
     answers = Counter(each.answer for each in records.tried)
     summary = {
         "version": 1,
@@ -75,7 +78,7 @@ def _summary(hunted: Hunted, records: Records, failures: list[Distinct], title: 
     return json.dumps(summary, indent=1) + "\n"
 
 
-def _place(records: Records, failure: Distinct) -> str:
+def _place(records: Records, failure: DistinctFailure) -> str:
     return str(failure.group.folder.path.relative_to(records.folder))
 
 
@@ -89,15 +92,15 @@ def _csv(records: Records) -> str:
     return text.getvalue()
 
 
-def _junit(hunted: Hunted, records: Records) -> str:
+def _junit(hunted: HuntOptions, records: Records) -> str:
     """Return the programs as tests: the class is the subject; what says nothing of the backend is skipped."""
     lines = []
     for each in records.tried:
         if each.answer is Answer.ABSENT:
             continue
         name = f"{each.variant} {each.number}".strip()
-        head = f"<testcase classname={quoteattr(printable(each.subject))} name={quoteattr(name)}"
-        told = quoteattr(printable(each.reason or each.answer.value, kept=""))
+        head = f"<testcase classname={quoteattr(each.subject)} name={quoteattr(name)}"
+        told = quoteattr(re.sub("[\ufffe\uffff]", "", each.reason or each.answer.value))
         if each.answer is Answer.FAILS:
             lines.append(f"{head}><failure message={told}/></testcase>")
         elif each.answer is Answer.WORKS:
@@ -108,7 +111,7 @@ def _junit(hunted: Hunted, records: Records) -> str:
     return "\n".join(('<?xml version="1.0" encoding="utf-8"?>', suite, *lines, "</testsuite>")) + "\n"
 
 
-def _report(records: Records, failures: list[Distinct], title: str) -> str:
+def _report(records: Records, failures: list[DistinctFailure], title: str) -> str:
     rows = [
         (
             f"{each.what}: {each.group.failure.sentence}",
@@ -131,6 +134,6 @@ def _report(records: Records, failures: list[Distinct], title: str) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _counted(title: str, tried: Iterable[Tried]) -> list[str]:
+def _counted(title: str, tried: Iterable[ProgramResult]) -> list[str]:
     reasons = Counter(f"{each.answer.value}: {each.reason}" if each.reason else each.answer.value for each in tried)
     return [f"## {title}", items(f"{count}: {reason}" for reason, count in reasons.most_common())] if reasons else []

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import linecache
 import math
+import random
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -23,6 +25,7 @@ class Program:
 
     subject: the op, module or model that it tries, a row of the table. variant: the dtype, a column. number: which of
     their samples. `make` returns the program, made anew each time. It draws from generators that are seeded before.
+    `has_kin`: wrong results of programs of this subject are one failure, as far as is known ahead of a reduction.
     """
 
     subject: str
@@ -30,6 +33,12 @@ class Program:
     number: int
     make: Callable[[], Call]
     source: str = ""
+    has_kin: bool = True
+
+    @property
+    def kin(self) -> str:
+        """What programs of one failure have in common, where the failure says little: the subject, or the name."""
+        return self.subject if self.has_kin else self.name
 
     @property
     def name(self) -> str:
@@ -55,15 +64,15 @@ class Call:
 class Source(Protocol):
     """A plug-in that knows programs."""
 
-    def __call__(self, wanted: Wanted) -> Iterator[Program]:
+    def __call__(self, wanted: ProgramFilter) -> Iterator[Program]:
         """Yield the programs, in the order in which they are to be tried: a sample of everything comes first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ProgramFilter:
     """What is asked of a source: names that have the regular expression `only` in them, dtypes, samples of each.
 
-    `broken` are the subjects and dtypes that do not work by themselves, as far as that is known.
+    `broken` are (operator, dtype) pairs that have failed by themselves: `compose` leaves them out.
     """
 
     only: str = ""
@@ -76,6 +85,14 @@ class Wanted:
     def has(self, subject: str) -> bool:
         """Whether the subject is wanted."""
         return re.search(self.only, subject) is not None
+
+
+def seed_generators() -> None:
+    """Seed every generator that a sample may be drawn from."""
+    torch.manual_seed(0)
+    random.seed(0)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(0)
 
 
 _FILE = "<program of the hunt>"

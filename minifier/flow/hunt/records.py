@@ -18,10 +18,11 @@ from minifier.flow.hunt.programs import Program, name_of
 from minifier.flow.hunt.trial import Answer
 
 HUNT, LINES, FAILURES, PROGRAM = "hunt.json", "results.jsonl", "failures", "program.json"
+_MAX_SLUG = 60  # characters of a folder's name
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class ProgramResult:
     """What came of a program: a line of results.jsonl. `group` is the number of its group of failures, 0 for none."""
 
     source: str
@@ -47,21 +48,22 @@ class Tried:
 class Group:
     """Programs with one failure, as far as can be told ahead of a reduction: their number, folder and failure.
 
-    `subject` is what the first of them tries.
+    Reducing it may show that it is that of another group. `kin` and `program` are those of the first of them.
     """
 
     number: int
     folder: RunFolder
-    subject: str
+    kin: str
+    program: str
     failure: Failure
 
-    def has(self, failure: Failure, subject: str) -> bool:
+    def has(self, failure: Failure, kin: str) -> bool:
         """Whether a program's failure is this one.
 
-        Wrong results, deaths and hangs say too little of themselves: the subject has to be the same.
+        Wrong results, deaths and hangs say too little of themselves: what is tried has to be the same.
         """
         names_itself = failure.fingerprint.kind is Kind.EXCEPTION and bool(failure.fingerprint.message)
-        return (names_itself or subject == self.subject) and same(self.failure.fingerprint, failure.fingerprint)
+        return (names_itself or kin == self.kin) and same(self.failure.fingerprint, failure.fingerprint)
 
 
 class Records:
@@ -75,7 +77,7 @@ class Records:
         self.tried = list(self._lines())
         self.groups = list(self._groups())
 
-    def _lines(self) -> Iterator[Tried]:
+    def _lines(self) -> Iterator[ProgramResult]:
         path = self.folder / LINES
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         whole = text[: text.rfind("\n") + 1]
@@ -84,16 +86,17 @@ class Records:
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 fields = json.loads(line)
-                yield Tried(**{**fields, "answer": Answer(fields["answer"])})
+                yield ProgramResult(**{**fields, "answer": Answer(fields["answer"])})
             except (ValueError, TypeError, KeyError) as error:
                 raise UsageError(f"{path}, line {number} is damaged ({error}): remove it, to try that again.") from None
 
     def _groups(self) -> Iterator[Group]:
-        places = [each for each in (self.folder / FAILURES).glob("[0-9]*-*") if (each / "case" / CASE).exists()]
+        known = (self.folder / FAILURES).glob("[0-9]*-*")
+        places = [each for each in known if (each / PROGRAM).exists() and (each / "case" / CASE).exists()]
         for place in sorted(places, key=lambda each: int(each.name.partition("-")[0])):
-            path = place / PROGRAM
-            subject = json.loads(path.read_text(encoding="utf-8"))["subject"] if path.exists() else ""
-            yield Group(int(place.name.partition("-")[0]), RunFolder(place), subject, load(place / "case").failure)
+            first = json.loads((place / PROGRAM).read_text(encoding="utf-8"))
+            failure = load(place / "case").failure
+            yield Group(int(place.name.partition("-")[0]), RunFolder(place), first["kin"], first["name"], failure)
 
     def begin(self, hunted: Mapping[str, Any]) -> None:
         """Make the folder, and write what is hunted there. Raises UsageError if something else was hunted there."""
@@ -104,25 +107,24 @@ class Records:
             raise UsageError(f"{self.folder} has a hunt with other options, which {HUNT} names: take another --out.")
         write_atomically(path, text)
 
-    def group_for(self, failure: Failure, subject: str) -> Group | None:
+    def group_for(self, failure: Failure, kin: str) -> Group | None:
         """Return the group that a program's failure belongs to, or None."""
-        return next((group for group in self.groups if group.has(failure, subject)), None)
+        return next((group for group in self.groups if group.has(failure, kin)), None)
 
     def add(self, program: Program, found: RunFolder, failure: Failure) -> Group:
         """Keep the Case of a failure that is in no group yet, as a new one; a kill leaves it whole, or not there."""
         number = 1 + max((group.number for group in self.groups), default=0)
-        slug = re.sub(r"[^A-Za-z0-9]+", "-", program.subject).strip("-")
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", program.kin).strip("-")[:_MAX_SLUG]
         place = self.folder / FAILURES / f"{number}-{slug}"
         new = place.with_name(f".{place.name}")
         shutil.rmtree(new, ignore_errors=True)
         shutil.copytree(found.path, new)
-        told = {"source": program.source, "subject": program.subject, "variant": program.variant}
-        write_atomically(new / PROGRAM, json.dumps({**told, "number": program.number}, indent=1) + "\n")
+        write_atomically(new / PROGRAM, json.dumps({"name": program.name, "kin": program.kin}, indent=1) + "\n")
         new.rename(place)
-        self.groups.append(Group(number, RunFolder(place), program.subject, failure))
+        self.groups.append(Group(number, RunFolder(place), program.kin, program.name, failure))
         return self.groups[-1]
 
-    def note(self, tried: Tried) -> None:
+    def note(self, tried: ProgramResult) -> None:
         """Write a line, whole."""
         self.tried.append(tried)
         with (self.folder / LINES).open("a", encoding="utf-8") as file:

@@ -14,7 +14,7 @@ from minifier.flow.embed.function import copied
 from minifier.flow.hunt.compositions import compositions
 from minifier.flow.hunt.modules import modules
 from minifier.flow.hunt.operators import operators
-from minifier.flow.hunt.programs import Call, Program, Source, Wanted, call_of
+from minifier.flow.hunt.programs import Call, Program, ProgramFilter, Source, call_of
 
 ENTRY_POINTS = "minify_hunt_sources"
 """Entry points of this group are sources: functions that yield (name, callable, args, kwargs)."""
@@ -54,7 +54,7 @@ def source(name: str) -> Source:
 Tuples = Callable[[], Iterator[tuple[str, Callable[..., Any], Sequence[Any], Mapping[str, Any]]]]
 
 
-def _of_tuples(function: Tuples, wanted: Wanted) -> Iterator[Program]:
+def _of_tuples(function: Tuples, wanted: ProgramFilter) -> Iterator[Program]:
     counts: Counter[str] = Counter()
     for name, *given in function():
         if wanted.has(name):

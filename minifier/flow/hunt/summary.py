@@ -13,7 +13,7 @@ from minifier.flow.hunt.trial import Answer
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct:
+class DistinctFailure:
     """A distinct failure: groups whose reduced Cases have one key, the first of which stands for all.
 
     `numbers` are those of the groups. `programs` show it, which are samples of these `subjects`.
@@ -39,10 +39,10 @@ class Distinct:
     def what(self) -> str:
         """The ops of its repro, or what the first program tried."""
         ops = [origin["op"] for origin in self.result.get("origins", ())]
-        return ", ".join(dict.fromkeys(ops)) or self.group.subject
+        return ", ".join(dict.fromkeys(ops)) or self.group.kin
 
 
-def distinct(records: Records) -> list[Distinct]:
+def distinct(records: Records) -> list[DistinctFailure]:
     """Return the distinct failures, those that cost the most programs first."""
     by_key: dict[str, list[tuple[Group, dict[str, Any]]]] = {}
     for group in records.groups:
@@ -55,7 +55,7 @@ def distinct(records: Records) -> list[Distinct]:
         numbers = frozenset(group.number for group, _ in groups)
         programs = [each for each in records.tried if each.group in numbers]
         subjects = tuple(dict.fromkeys(each.subject for each in programs))
-        failures.append(Distinct(groups[0][0], numbers, groups[0][1], len(programs), subjects))
+        failures.append(DistinctFailure(groups[0][0], numbers, groups[0][1], len(programs), subjects))
     return sorted(failures, key=lambda each: (-each.programs, each.group.number))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +17,7 @@ from minifier.data.case.store import load, save
 from minifier.data.torch_names import COMPILE_THREADS
 from minifier.errors import NoRepro
 from minifier.flow.embed.function import record_graphs
-from minifier.flow.hunt.programs import Call, NoSuchProgram, Program
-from minifier.reduction.probe.children import imports_told
+from minifier.flow.hunt.programs import Call, NoSuchProgram, Program, seed_generators
 from minifier.torch_side.compare.comparison import form_differences
 from minifier.torch_side.compare.judge_results import differing_pairs
 from minifier.torch_side.compare.results import BackwardPass, Results, are_identical, observe
@@ -42,8 +40,8 @@ class Answer(str, Enum):
 class Trial:
     """The answer of a trial, with its reason.
 
-    `is_open`: the results are not eager's bit for bit, or the compiled program raised (`raised`). Its graphs decide
-    what that means; the answer is the one that holds if they are right.
+    `is_open`: the results are not eager's, or not bit for bit, or the compiled program raised (`raised`). Its graphs
+    decide what that means; the answer is the one that holds if they are right.
     """
 
     answer: Answer
@@ -57,7 +55,6 @@ class _NotMade(Exception):
         self.trial = trial
 
 
-@imports_told()
 def try_program(program: Program, backend: Any, training: bool, dynamic: bool) -> Trial:
     """Run the program in eager mode and by the backend.
 
@@ -73,36 +70,44 @@ def try_program(program: Program, backend: Any, training: bool, dynamic: bool) -
         return Trial(Answer.LEFT_OUT, f"eager raises {headline(eager.error)}")
     if not all(map(_is_finite, (*eager.outputs, *eager.gradients))):
         return Trial(Answer.LEFT_OUT, "eager's results are not finite")
-    watch = _Watch()
+    calls = _BackendCalls()
     compiled = dynamo.isolated_compile(again.function, backend, dynamic or None)
-    with watch:
+    with calls:
         results = observe(compiled, again.tensors, backward=BackwardPass(eager.tangents) if training else None)
     if results.error is not None:
         raised = headline(dynamo.backend_error(results.error))
-        return Trial(Answer.FAILS, raised, is_open=watch.graphs > 0, raised=True)
-    answer = Trial(Answer.FALLBACK, watch.fallbacks[0]) if watch.fallbacks else Trial(Answer.WORKS)
-    if not watch.graphs:
+        return Trial(Answer.FAILS, raised, is_open=calls.graphs > 0, raised=True)
+    answer = Trial(Answer.FALLBACK, calls.fallbacks[0]) if calls.fallbacks else Trial(Answer.WORKS)
+    if not calls.graphs:
         return Trial(Answer.NO_GRAPH, dynamo.first_graph_break())
-    return answer if _are_equal(results, eager, again, call) else replace(answer, is_open=True)
+    names = [f"tensor_{n + 1}" for n in range(len(call.tensors))]
+    for difference in form_differences(results, eager, names):
+        return Trial(Answer.FAILS, difference.sentence, is_open=True)
+    is_equal = not differing_pairs(results, eager, names, ()) and _can_be_compared(eager, call, again)
+    return replace(answer, is_open=not is_equal)
 
 
-class _Watch:
-    """Counts the backend's calls in its block, and notes what it leaves to inductor or eager."""
+class _BackendCalls:
+    """Counts the backend's calls in its block, and notes the fallbacks of each.
+
+    A backend may fall back while it compiles, or in the first call of what it has compiled: both are watched.
+    """
 
     def __init__(self) -> None:
         self.graphs = 0
         self.fallbacks: list[str] = []
 
     def __enter__(self) -> None:
-        self._end = dynamo.observe_backend_calls(self._observe)
+        self._end = dynamo.observe_backend_calls(self._compile)
 
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def _observe(self, compiler: Any, gm: torch.fx.GraphModule, _: Sequence[Any], compile_: Callable[[], Any]) -> Any:
+    def _compile(self, compiler: Any, gm: torch.fx.GraphModule, _: Sequence[Any], compile_: Callable[[], Any]) -> Any:
         self.graphs += 1
         function = dynamo.asked_backend(compiler).function
-        compiled = self._watched(function, compiler, gm, compile_)
+        imports = reference(compiler, sys.path).imports
+        compiled = self._watched(function, imports, gm, compile_)
         has_run = False
 
         def run(*args: Any) -> Any:
@@ -110,33 +115,31 @@ class _Watch:
             if has_run:
                 return compiled(*args)
             has_run = True
-            return self._watched(function, compiler, None, lambda: compiled(*args))
+            return self._watched(function, imports, None, lambda: compiled(*args))
 
         return run if function is not None else compiled
 
-    def _watched(self, function: Any, compiler: Any, gm: torch.fx.GraphModule | None, call: Callable[[], Any]) -> Any:
-        watch = watch_of(function, reference(compiler, sys.path).imports)
+    def _watched(
+        self, function: Any, imports: Sequence[str], gm: torch.fx.GraphModule | None, call: Callable[[], Any]
+    ) -> Any:
+        watch = watch_of(function, imports)
         if watch is None:
             return call()
         before = parts_of(gm)
         with watch:
             result = call()
-        if (seen := fallback(watch, self.graphs, is_unchanged(result, gm, before), gm is None)) is not None:
-            self.fallbacks.append(seen.sentence)
+        if (fell_back := fallback(watch, self.graphs, is_unchanged(result, gm, before), gm is None)) is not None:
+            self.fallbacks.append(fell_back.sentence)
         return result
 
 
-def _are_equal(compiled: Results, eager: Results, call: Call, of_eager: Call) -> bool:
-    """Whether all that a program leaves is eager's bit for bit, and all of it can be compared."""
-    names = [f"tensor_{n + 1}" for n in range(len(call.tensors))]
-    if form_differences(compiled, eager, names) or differing_pairs(compiled, eager, names, ()):
-        return False
-    if not all(isinstance(each, _COMPARED) for each in eager.outputs):
-        return False
-    return all(map(are_identical, _state(call), _state(of_eager)))
-
-
 _COMPARED = torch.Tensor, bool, int, float, complex, str, type(None)
+
+
+def _can_be_compared(eager: Results, call: Call, again: Call) -> bool:
+    """Whether the results are of types that are compared, and the modules' buffers and parameters are equal."""
+    are_known = all(isinstance(each, _COMPARED) for each in eager.outputs)
+    return are_known and all(map(are_identical, _state(call), _state(again)))
 
 
 def _state(call: Call) -> Iterator[torch.Tensor]:
@@ -144,7 +147,6 @@ def _state(call: Call) -> Iterator[torch.Tensor]:
         yield from (each.detach() for each in (*module.parameters(), *module.buffers()))
 
 
-@imports_told()
 def record_program(program: Program, backend: Any, folder: Path, training: bool, dynamic: bool) -> Trial:
     """Save the graphs of the program as Cases into the folder, without a call of the backend.
 
@@ -166,11 +168,8 @@ def record_program(program: Program, backend: Any, folder: Path, training: bool,
 
 
 def _made(program: Program) -> Call:
-    """Make the program. Every generator that a sample may be drawn from has a seed."""
-    torch.manual_seed(0)
-    random.seed(0)
-    if (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.seed(0)
+    """Make the program, from seeds."""
+    seed_generators()
     try:
         return program.make()
     except NoSuchProgram:
