@@ -1,12 +1,13 @@
 """The programs of a hunt: how they are written, and in which order they come."""
 
+import itertools
 import math
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from minifier.flow.hunt import operators
+from minifier.flow.hunt import compositions, operators
 from minifier.flow.hunt.programs import NoSuchProgram, ProgramFilter, call_of
 
 
@@ -51,3 +52,17 @@ def test_the_first_sample_of_each_operator_comes_first(monkeypatch):
     assert tensor.shape == (2,) and tensor.requires_grad
     with pytest.raises(NoSuchProgram):
         programs[3].make()
+
+
+def test_a_composition_takes_apart_what_an_operator_returns(monkeypatch):
+    def apart(x):
+        return (x + 1,)
+
+    one = operator("apart", 1)
+    one.op = apart
+    monkeypatch.setattr(compositions, "database", lambda: [operator("neg", 1), one])
+    programs = list(itertools.islice(compositions.compositions(ProgramFilter()), 3))
+    for program in programs:
+        call = program.make()
+        assert call.source == program.make().source and "apart" in call.source
+        assert all(isinstance(each, torch.Tensor) for each in call.function(*call.tensors))

@@ -138,12 +138,13 @@ def _composed(steps: Mapping[_Kind, Sequence[_Step]], seed: int, training: bool)
             result = eval(text, {**writer.names, **values})
         except Exception:  # noqa: BLE001 - these operands do not fit
             result = None
-        results = list(result) if isinstance(result, (tuple, list)) else [result]
+        is_one = not isinstance(result, (tuple, list))
+        results = [result] if is_one else list(result)
         if not all(isinstance(each, torch.Tensor) and _is_small(each) for each in results):
             values, read = known, was_read
             del writer.tensors[parameters:]
             continue
-        values.update(zip(writer.assign(text, len(results)), results, strict=True))
+        values.update(zip(writer.assign(text, None if is_one else len(results)), results, strict=True))
     left = [name for name in values if name not in read and name.startswith("value")]
     if not left:
         raise ValueError("no operator fits another one")

@@ -140,11 +140,12 @@ class Writer:
         self.names[name] = value
         return name
 
-    def assign(self, text: str, number: int) -> list[str]:
-        """Add a line that gives names to the results of a call, so many; return the names."""
+    def assign(self, text: str, number: int | None) -> list[str]:
+        """Add a line that gives a name to the result of a call, or to each item of so many; return the names."""
         first = len(self._lines)
-        names = [f"value_{first}" if number == 1 else f"value_{first}_{n}" for n in range(number)]
-        self._lines.append(f"{', '.join(names)} = {text}")
+        names = [f"value_{first}_{n}" for n in range(number)] if number is not None else [f"value_{first}"]
+        targets = f"({', '.join(names)},)" if number is not None else names[0]
+        self._lines.append(f"{targets} = {text}")
         return names
 
     def finished(self, name: str, result: str) -> Call:
