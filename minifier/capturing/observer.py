@@ -21,7 +21,7 @@ from minifier.capturing.graph_record import Record, RunContext
 from minifier.capturing.process_state import Baseline
 from minifier.capturing.running_calls import RunningCalls, Token
 from minifier.capturing.script_limits import Terms
-from minifier.capturing.silent_fallbacks import LoggedLines, fallback, is_unchanged, parts_of, watch_of
+from minifier.capturing.silent_fallbacks import LoggedLines, watch_of, watched
 from minifier.data.case import TORCH_COMPILE, BackendReference
 from minifier.data.failure import Difference, Stage
 from minifier.data.failure.observed import text
@@ -141,12 +141,8 @@ class Observer:
         """Call the backend or the compiled function, and log a fallback. `gm` is the graph, if the call compiles."""
         is_looked_at = self._compared_calls is not None or self.terms.silent_fallbacks
         watch = watch_of(record.backend_object, record.backend.imports) if is_looked_at else None
-        if watch is None:
-            return call()
-        before = parts_of(gm)
-        with watch:
-            result = call()
-        if (seen := fallback(watch, record.number, is_unchanged(result, gm, before), gm is None)) is not None:
+        result, seen = watched(watch, record.number, call, gm)
+        if seen is not None:
             self.log.write("fell back", fallback=asdict(seen))
             counts = self.terms.silent_fallbacks and not seen.is_plain
             if counts and self.mine.call is not None and not self.mine.call.matched:

@@ -6,7 +6,7 @@ import functools
 import logging
 import operator
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -110,6 +110,21 @@ def fallback(watch: CallWatch, graph: int, unchanged: bool, is_run: bool) -> Fel
     logged = f" (it would have logged: {'; '.join(watch.logged[:_MAX_SHOWN])})" if watch.logged else ""
     is_whole = watch.entered or unchanged or ran is _Ran.WHOLE
     return FellBack(graph, " and ".join(deeds) + logged, is_whole, watch.first_line)
+
+
+def watched(
+    watch: CallWatch | None, number: int, call: Callable[[], Any], gm: torch.fx.GraphModule | None = None
+) -> tuple[Any, FellBack | None]:
+    """Make a call for the graph of this number under the watch, if any; return its result, and the fallback.
+
+    `gm` is the graph, if the call compiles it.
+    """
+    if watch is None:
+        return call(), None
+    before = parts_of(gm)
+    with watch:
+        result = call()
+    return result, fallback(watch, number, is_unchanged(result, gm, before), gm is None)
 
 
 _MAX_LINES = 100  # distinct pairs of graph and line, for one script

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from minifier.flow.hunt import compositions, operators
+from minifier.flow.hunt import compositions, databases
 from minifier.flow.hunt.programs import NoSuchProgram, ProgramFilter, call_of
 
 
@@ -44,9 +44,9 @@ def operator(name, samples, dtypes=(torch.float32,)):
 
 def test_the_first_sample_of_each_operator_comes_first(monkeypatch):
     known = [operator("neg", 2), operator("neg_int", 1, (torch.int64,)), operator("abs", 1)]
-    monkeypatch.setattr(operators, "database", lambda: known)
+    monkeypatch.setattr(databases, "database", lambda: known)
     wanted = ProgramFilter("neg", ("float32", "int64"), samples=2, training=True)
-    programs = list(operators.operators(wanted))
+    programs = list(databases.operators(wanted))
     assert [each.name for each in programs] == ["neg float32 0", "neg_int int64 0", "neg float32 1", "neg_int int64 1"]
     (tensor,) = programs[2].make().tensors
     assert tensor.shape == (2,) and tensor.requires_grad

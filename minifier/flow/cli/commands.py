@@ -57,6 +57,15 @@ def _interpreters() -> Interpreters:
     return interpreters
 
 
+_import_option = click.option(
+    "--import",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="Import the module first, which registers the backend of --backend. May be given several times.",
+)
+
+
 @cli.command(
     context_settings={"allow_interspersed_args": False, "auto_envvar_prefix": ENVIRONMENT_PREFIX},
     short_help="Run a script, and reduce its failing backend call.",
@@ -90,13 +99,7 @@ def _interpreters() -> Interpreters:
     "registers or holds it. A script that compiles nothing has the modules compiled that it calls. Exported programs "
     "(.pt2) need it; for these, aot_inductor is AOTInductor.",
 )
-@click.option(
-    "--import",
-    "modules",
-    multiple=True,
-    metavar="MODULE",
-    help="Import the module first, which registers the backend of --backend. May be given several times.",
-)
+@_import_option
 @click.option("--all", "every", is_flag=True, help="Reduce each failing graph in turn, into graph-N folders.")
 @click.argument("script", shell_complete=lambda _context, _parameter, typed: [CompletionItem(typed, type="file")])
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -322,13 +325,7 @@ def doctor(as_json: bool) -> int:
     shell_complete=backend_names,
     help="The backend: its registered name, or MODULE:NAME.",
 )
-@click.option(
-    "--import",
-    "modules",
-    multiple=True,
-    metavar="MODULE",
-    help="Import the module first, which registers the backend. May be given several times.",
-)
+@_import_option
 @click.option("--only", default="", metavar="REGEX", help="Programs whose names have this in them.")
 @click.option("--dtypes", default="float32", show_default=True, metavar="LIST", help="Dtypes, with commas between.")
 @click.option(

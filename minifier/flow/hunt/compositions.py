@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from minifier.flow.hunt.operators import database
+from minifier.flow.hunt.databases import database
 from minifier.flow.hunt.programs import Call, Program, ProgramFilter, Writer, seed_generators
 
 _SAMPLES = 3  # of each operator

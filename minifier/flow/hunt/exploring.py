@@ -104,11 +104,11 @@ class _Explorer:
             raise UsageError(f"the backend {hunted.backend} cannot be imported: {looked.fault or looked.output}")
         if looked.result["refused"]:
             raise UsageError(looked.result["refused"])
-        with one_thread(), tempfile.TemporaryDirectory(dir=scratch) as folder:
+        with one_thread():
             # A fork lacks the threads that an import starts: each imports the backend then.
             self._backend = None if looked.result["threads"] else hunted.imported()
             warm_up_dynamo()
-            record_graphs(torch.neg, [torch.zeros(1)], "eager", Path(folder))  # imports much
+        self._has_recorded = False
         self._known = {each.name for each in records.tried}
         self._absent = {(each.subject, each.variant) for each in records.tried if each.answer is Answer.ABSENT}
         with one_thread():
@@ -218,6 +218,7 @@ class _Explorer:
         with tempfile.TemporaryDirectory(dir=self._scratch) as place:
             recorded, work = Path(place) / "recorded", Path(place) / "tried"
             recorded.mkdir()
+            self._get_ready_to_record()
             job = functools.partial(self._record, program, recorded)
             (made,) = self._run([job], Limits(_RECORDING_SECONDS))
             told = _trial(made.result) if made.result is not None else None
@@ -232,20 +233,26 @@ class _Explorer:
                 why = f"its graphs cannot be judged: {str(error).strip().splitlines()[-1]}"
                 return self._without_graph(program, trial, why, is_alone)
             if found is None:
-                return self._without_graph(program, trial, "but no graph does by itself", is_alone)
+                return self._without_graph(program, trial, "", is_alone)
             case = load(found.case)
             group = self._records.group_for(case.failure, program.kin)
             group = group or self._records.add(program, found, case.failure)
             return _line(program, Answer.FAILS, case.failure.sentence, group.number)
 
     def _without_graph(self, program: Program, trial: Trial, why: str, is_alone: bool) -> ProgramResult | None:
-        """Return the line of a program of which no graph can be shown to fail."""
+        """Return the line of a program whose graphs are right, or why that cannot be told."""
         if trial.raised and not is_alone:
             return None
         if trial.answer is Answer.FAILS:
-            return _line(program, Answer.FAILS, f"{trial.reason}; {why}")
-        is_right = why.startswith("but")
-        return _line(program, trial.answer if is_right else Answer.LEFT_OUT, trial.reason if is_right else why)
+            return _line(program, Answer.FAILS, f"{trial.reason}; {why or 'but no graph does by itself'}")
+        return _line(program, Answer.LEFT_OUT, why) if why else _line(program, trial.answer, trial.reason)
+
+    def _get_ready_to_record(self) -> None:
+        """Import here, once, what a recording imports: that takes seconds, and each fork has it then."""
+        if not self._has_recorded:
+            self._has_recorded = True
+            with one_thread(), tempfile.TemporaryDirectory(dir=self._scratch) as folder:
+                record_graphs(torch.neg, [torch.zeros(1)], "eager", Path(folder))
 
     def _record(self, program: Program, folder: Path) -> dict[str, Any]:
         wanted = self._hunted.wanted

@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict
+from pathlib import Path
 
 from minifier.data.case.run_folder import RunFolder, shown_path
 from minifier.data.case.store import RESULT
@@ -53,8 +54,7 @@ def _run_phases(hunted: HuntOptions, records: Records, run: Run, seconds: float,
     is_complete, reduced = False, set[int]()
     for limit in (first, until):
         if now() < limit and not is_complete:
-            is_complete, records = _explore_in_child(hunted, records, run, limit)
-            write_pages(hunted, records)
+            is_complete, records = _explore_in_child(hunted, records.folder, run, limit)
         if not run.interrupted.is_set():
             reduced |= _reduce(hunted, records, run, reduced, lambda: now() < until)
         if run.interrupted.is_set():
@@ -62,12 +62,12 @@ def _run_phases(hunted: HuntOptions, records: Records, run: Run, seconds: float,
     return records
 
 
-def _explore_in_child(hunted: HuntOptions, records: Records, run: Run, until: float) -> tuple[bool, Records]:
-    """Explore in a forked process: imports of the user's, and of torch's tests, stay in it."""
+def _explore_in_child(hunted: HuntOptions, folder: Path, run: Run, until: float) -> tuple[bool, Records]:
+    """Explore in a forked process, and write the pages: imports of the user's, and of torch's tests, stay in it."""
 
     def work(channel: ProgressPipe) -> bool:
         try:
-            return explore(hunted, Records(records.folder), run.settings, until, channel)
+            return explore(hunted, Records(folder), run.settings, until, channel)
         except KeyboardInterrupt:
             return False
 
@@ -75,13 +75,13 @@ def _explore_in_child(hunted: HuntOptions, records: Records, run: Run, until: fl
     try:
         is_complete, end = run_for_result(work, run.ui)
     finally:
-        if Records(records.folder).tried:  # an error may follow
-            write_pages(hunted, Records(records.folder))
+        records = Records(folder)
+        if records.tried:  # an error may follow
+            write_pages(hunted, records)
     if end.interrupted:
         run.interrupt("interrupted: writing what there is")
     elif end.status != 0:
         raise ToolFailed(f"the process that tries programs ended: {end.described}")
-    records = Records(records.folder)
     if not records.tried:
         if end.interrupted:
             raise KeyboardInterrupt
@@ -132,5 +132,4 @@ def _reduce(
         with deaf():
             for process in running:
                 end_program(process)
-    write_pages(hunted, records)
     return begun

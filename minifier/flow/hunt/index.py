@@ -9,8 +9,8 @@ from html import escape
 from pathlib import Path
 
 from minifier.data.failure import Kind
-from minifier.flow.hunt.records import Records
-from minifier.flow.hunt.summary import Cell, DistinctFailure, cells
+from minifier.flow.hunt.records import Group, ProgramResult, Records
+from minifier.flow.hunt.summary import DistinctFailure, cells
 from minifier.flow.hunt.trial import Answer
 from minifier.process.progress import counted
 
@@ -81,9 +81,9 @@ def _table(records: Records, failures: list[DistinctFailure]) -> str:
         f'<button class="{_slug(name)}" aria-pressed="true">{name}: {counts[name]}</button>'
         for name in dict.fromkeys([*_CLASSES.values(), _NOT_TRIED])
     )
-    numbers = {number: failure.group.number for failure in failures for number in failure.numbers}
+    shown = {number: failure.group for failure in failures for number in failure.numbers}
     rows = [
-        f"<tr><th>{escape(subject)}</th>{''.join(_cell(known.get((subject, each)), numbers) for each in variants)}</tr>"
+        f"<tr><th>{escape(subject)}</th>{''.join(_cell(known.get((subject, each)), shown) for each in variants)}</tr>"
         for subject in subjects
     ]
     head = "".join(f"<th>{escape(variant) or 'as given'}</th>" for variant in variants)
@@ -94,7 +94,7 @@ def _table(records: Records, failures: list[DistinctFailure]) -> str:
     )
 
 
-def _class(cell: Cell | None) -> str:
+def _class(cell: ProgramResult | None) -> str:
     return _NOT_TRIED if cell is None else _CLASSES[cell.answer]
 
 
@@ -102,12 +102,12 @@ def _slug(name: str) -> str:
     return name.replace(" ", "-")
 
 
-def _cell(cell: Cell | None, numbers: dict[int, int]) -> str:
+def _cell(cell: ProgramResult | None, shown: dict[int, Group]) -> str:
+    """Return a cell; `shown` is the group that stands for the failure of each."""
     if cell is None:
         return f'<td class="{_slug(_NOT_TRIED)}"></td>'
     mark = {Answer.WORKS: "✓", Answer.FAILS: "×"}.get(cell.answer, "")  # noqa: RUF001
-    mark = _MARKS.get(cell.kind, mark) if cell.kind is not None else mark
-    if cell.group in numbers:
-        mark = f'<a href="#failure-{numbers[cell.group]}">{mark}</a>'
-    title = escape(f"{cell.answer.value}: {cell.reason}" if cell.reason else cell.answer.value, quote=True)
+    if (group := shown.get(cell.group)) is not None:
+        mark = f'<a href="#failure-{group.number}">{_MARKS.get(group.failure.fingerprint.kind, mark)}</a>'
+    title = escape(cell.told, quote=True)
     return f'<td class="{_slug(_class(cell))}" title="{title}">{mark}</td>'

@@ -135,5 +135,5 @@ def _report(records: Records, failures: list[DistinctFailure], title: str) -> st
 
 
 def _counted(title: str, tried: Iterable[ProgramResult]) -> list[str]:
-    reasons = Counter(f"{each.answer.value}: {each.reason}" if each.reason else each.answer.value for each in tried)
+    reasons = Counter(each.told for each in tried)
     return [f"## {title}", items(f"{count}: {reason}" for reason, count in reasons.most_common())] if reasons else []

@@ -39,6 +39,11 @@ class ProgramResult:
         return name_of(self.source, self.subject, self.variant, self.number)
 
     @property
+    def told(self) -> str:
+        """The answer, and its reason if it has one."""
+        return f"{self.answer.value}: {self.reason}" if self.reason else self.answer.value
+
+    @property
     def is_without_graph(self) -> bool:
         """Whether the program fails, and no graph of it does that could be saved."""
         return self.answer is Answer.FAILS and not self.group

@@ -12,8 +12,7 @@ from typing import Any
 from minifier.errors import UsageError
 from minifier.flow.embed.function import copied
 from minifier.flow.hunt.compositions import compositions
-from minifier.flow.hunt.modules import modules
-from minifier.flow.hunt.operators import operators
+from minifier.flow.hunt.databases import modules, operators
 from minifier.flow.hunt.programs import Call, Program, ProgramFilter, Source, call_of
 
 ENTRY_POINTS = "minify_hunt_sources"

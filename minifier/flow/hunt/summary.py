@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minifier.data.case.store import RESULT
-from minifier.data.failure import Kind
-from minifier.flow.hunt.records import Group, Records
+from minifier.flow.hunt.records import Group, ProgramResult, Records
 from minifier.flow.hunt.trial import Answer
 
 
@@ -59,29 +58,17 @@ def distinct(records: Records) -> list[DistinctFailure]:
     return sorted(failures, key=lambda each: (-each.programs, each.group.number))
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What came of a subject in a variant, which is that of its worst program; `kind` is that of a failure."""
-
-    answer: Answer
-    reason: str
-    group: int
-    kind: Kind | None
-
-
 _WORST_FIRST = (
     Answer.FAILS, Answer.UNSUPPORTED, Answer.FALLBACK, Answer.WORKS, Answer.NO_GRAPH, Answer.LEFT_OUT, Answer.ABSENT
 )  # fmt: skip
 
 
-def cells(records: Records) -> dict[tuple[str, str], Cell]:
-    """Return what came of each subject in each variant, in the order in which they were tried."""
-    kinds = {group.number: group.failure.fingerprint.kind for group in records.groups}
-    found: dict[tuple[str, str], Cell] = {}
+def cells(records: Records) -> dict[tuple[str, str], ProgramResult]:
+    """Return what came of each subject in each variant, that of its worst program, in the order of the trials."""
+    found: dict[tuple[str, str], ProgramResult] = {}
     for each in records.tried:
         if each.answer is not Answer.ABSENT:
-            cell = Cell(each.answer, each.reason, each.group, kinds.get(each.group))
-            known = found.setdefault((each.subject, each.variant), cell)
-            if _WORST_FIRST.index(cell.answer) < _WORST_FIRST.index(known.answer):
-                found[each.subject, each.variant] = cell
+            known = found.setdefault((each.subject, each.variant), each)
+            if _WORST_FIRST.index(each.answer) < _WORST_FIRST.index(known.answer):
+                found[each.subject, each.variant] = each
     return found

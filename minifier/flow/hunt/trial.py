@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from minifier.capturing.backend_reference import reference
-from minifier.capturing.silent_fallbacks import fallback, is_unchanged, parts_of, watch_of
+from minifier.capturing.silent_fallbacks import watch_of, watched
 from minifier.data.case.store import load, save
 from minifier.data.torch_names import COMPILE_THREADS
 from minifier.errors import NoRepro
@@ -122,13 +122,8 @@ class _BackendCalls:
     def _watched(
         self, function: Any, imports: Sequence[str], gm: torch.fx.GraphModule | None, call: Callable[[], Any]
     ) -> Any:
-        watch = watch_of(function, imports)
-        if watch is None:
-            return call()
-        before = parts_of(gm)
-        with watch:
-            result = call()
-        if (fell_back := fallback(watch, self.graphs, is_unchanged(result, gm, before), gm is None)) is not None:
+        result, fell_back = watched(watch_of(function, imports), self.graphs, call, gm)
+        if fell_back is not None:
             self.fallbacks.append(fell_back.sentence)
         return result
 

@@ -69,7 +69,6 @@ def _fewer_items(target: cst.Tuple, iterated: cst.BaseExpression) -> Iterator[tu
     """Yield `x` and `xs` for `n, x` of `enumerate(xs)`, and for `x, y` of `zip(xs, ys)`; else each target by itself."""
     if not isinstance(iterated, cst.Call):
         yield from ((each.value, iterated) for each in target.elements)
-    if not isinstance(iterated, cst.Call):
         return
     plain = [arg for arg in iterated.args if arg.keyword is None and not arg.star]
     if plain and m.matches(iterated, m.Call(m.Name("enumerate"))) and len(target.elements) == 2:
@@ -242,9 +241,8 @@ def inlined(script: Script) -> Iterator[Edit]:
                 is_anywhere = isinstance(block, cst.Module) and _is_plain(value) and not is_bound_again
                 earlier = [each for each in block.body[:number] if is_anywhere and _only_reads(each, target)]
                 uses = _uses_behind(script, target, [*earlier, *behind])
-                if left or (
-                    uses and (_is_plain(value) or _fits(script, uses, value, block))
-                ):  # `a, b = x, y` to `b = y`
+                # Of `a, b = x, y`, `b = y` is left.
+                if left or (uses and (_is_plain(value) or _fits(script, uses, value, block))):
                     yield Edit({line: left, **_puts(script, uses, value)})
 
 
