@@ -39,7 +39,7 @@ quick: .venv/.test
 test: .venv/.test
 	$(PYTEST) -m "not soak" $(PYTEST_ARGS)
 
-# What takes long, or a program of its own: many kills, Ray, a browser, the documentation, most of tests/corpus.
+# What takes long, or a program of its own: many kills, a browser, the documentation, most of tests/corpus.
 soak: .venv/.soak
 	$(PYTEST) -m "soak or hypothesis" --hypothesis-profile=soak $(PYTEST_ARGS)
 

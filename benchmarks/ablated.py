@@ -6,42 +6,12 @@ Each replaces one function of the tool in this process, before the command start
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-
-def without_fork_server() -> None:
-    """Each probe in a fresh interpreter, which imports torch and the backend and loads the Case."""
-    from minifier.data.case.store import pickled, save
-    from minifier.reduction.cluster.driver import Actor, packed
-    from minifier.reduction.probe.children import ChildEnd, Limits
-    from minifier.reduction.probe.verdicts import LocalProber
-
-    def probe(self: LocalProber, cases: Sequence[Any], until: Any, limits: Limits) -> list[ChildEnd]:
-        folder = Path(tempfile.mkdtemp())
-        whole = replace(self.prepared.case, needs=())
-        save(whole, folder)
-        content = packed(folder)
-        recorded = self.prepared.recorded
-        found = []
-        for case in cases:
-            actor = Actor({})
-            actor.ready(content, False, None if recorded is None else packed(recorded.folder))
-            rest = {"until": until.value, "seconds": limits.seconds + 60, "memory": limits.memory}
-            answer = actor.probe({"probe": pickled(case), **rest})
-            actor.close()
-            answer = answer or {"error": "its process died, or did not answer"}
-            found.append(
-                ChildEnd(**answer["ended"]) if "ended" in answer else ChildEnd(None, 0.0, fault=answer["error"])
-            )
-        return found
-
-    LocalProber.probe = probe  # type: ignore[method-assign]
 
 
 def without_guess() -> None:
@@ -108,7 +78,6 @@ def with_ddmin() -> None:
 
 
 ABLATIONS: dict[str, Callable[[], None]] = {
-    "no fork server": without_fork_server,
     "no guess": without_guess,
     "no live-outs": without_live_outs,
     "ddmin": with_ddmin,

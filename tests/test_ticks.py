@@ -1,12 +1,9 @@
 """Every loop that waits lets time pass on the display, several times a second."""
 
-import io
 import os
 
 import pytest
 
-from minifier.process.channel import Channel
-from minifier.reduction.cluster.link import Cluster
 from minifier.reduction.probe.children import Limits, run_children
 from minifier.repro.report.environment import EnvironmentCollector
 from minifier.repro.verify import Conditions, run_script
@@ -48,19 +45,3 @@ def test_waiting_for_an_interpreter_ticks(processes, tmp_path, ticks):
 def test_waiting_for_the_environment_ticks(processes, ticks):
     collector = EnvironmentCollector()
     assert "PyTorch version" in collector.text(ticks) and ticks.count >= 1
-
-
-def test_waiting_for_a_cluster_ticks():
-    theirs, ours = os.pipe()
-    ticks = []
-
-    def tick():
-        ticks.append("tick")
-        if len(ticks) == 2:
-            os.write(ours, b'{"slots": 3}\n')
-
-    try:
-        assert Cluster("somewhere", Channel(theirs, ours), io.BytesIO()).wait(tick) == 3 and len(ticks) == 2
-    finally:
-        os.close(theirs)
-        os.close(ours)

@@ -28,10 +28,9 @@ class Settings:
     the passes to try besides the removal of ops and of statements (None: all); `skipped` are passes not to try.
     `include_data` is whether real values may go into the bundle, `bundle_private` whether it is written with a repro
     whose constants look like secrets (None: the user is asked). `level` is auto, or source to reduce the script itself
-    at once. `cluster` is the address of a Ray cluster for the probes, or local. With `silent_fallbacks`, a logged
-    fallback of a backend, to eager or to another backend, is a failure. `explain` is whether a verified repro is asked
-    what of the compiler is at fault. `deadline` is when the whole run ends, a reading of the clock `now` (None: it
-    is not known how long the script takes).
+    at once. With `silent_fallbacks`, a logged fallback of a backend, to eager or to another backend, is a failure.
+    `explain` is whether a verified repro is asked what of the compiler is at fault. `deadline` is when the whole run
+    ends, a reading of the clock `now` (None: it is not known how long the script takes).
     """
 
     match: str | None = None
@@ -49,7 +48,6 @@ class Settings:
     passes: tuple[str, ...] | None = None
     skipped: tuple[str, ...] = ()
     level: str = "auto"
-    cluster: str | None = None
     silent_fallbacks: bool = False
     explain: bool = True
     deadline: float | None = None

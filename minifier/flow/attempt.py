@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from threading import Event
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from minifier.capturing.capture import FoundFailures
 from minifier.capturing.captured import Captured, FailingGraph
@@ -25,10 +25,6 @@ from minifier.reduction.summary import Summary
 from minifier.repro.emit.repro import Repro
 from minifier.repro.verify import Verification
 
-if TYPE_CHECKING:
-    from minifier.reduction.cluster.link import Cluster
-
-
 _State = TypeVar("_State")
 
 
@@ -45,7 +41,6 @@ class Run:
 
     settings: Settings
     ui: PhaseClock = field(default_factory=PhaseClock)
-    cluster: Cluster | None = None
     interpreters: Interpreters = field(default_factory=Interpreters)
     ending: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     errors: list[str] = field(default_factory=list)

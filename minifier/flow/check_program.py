@@ -91,7 +91,7 @@ _MIB = 2**20
 # Settings that are an option's value.
 _SETTINGS = (
     "match", "match_log", "timeout", "workers", "budget", "max_probes", "include_data", "bundle_private", "compare",
-    "verify", "level", "cluster", "explain",
+    "verify", "level", "explain",
 )  # fmt: skip
 _UNCONDITIONAL = ("ops", "statements")  # these passes are always made
 

@@ -18,7 +18,7 @@ from minifier.process.machine import available, cores
 from minifier.torch_side.interfaces import Interface, InterfaceState
 from minifier.torch_side.torch_private.declared import INTERFACES
 
-_PACKAGES = {"ray": "`--cluster`, `--workers`", "triton": "graphs that launch Triton kernels"}
+_PACKAGES = {"ray": "`minify hunt --cluster`", "triton": "graphs that launch Triton kernels"}
 _PROGRAMS = {os.environ.get("CXX", "g++"): "inductor on CPU"}
 
 

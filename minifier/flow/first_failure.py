@@ -22,7 +22,7 @@ from minifier.flow.keep_case import keep_case, no_backend
 from minifier.process.progress import Phase, Progress, ProgressPipe, Ui, run_for_result
 from minifier.reduction.probe.children import Limits
 from minifier.reduction.probe.prepared_case import StartsThreads, prepare_case
-from minifier.reduction.probe.verdicts import LocalProber, seen
+from minifier.reduction.probe.verdicts import ForkingProber, seen
 from minifier.repro.report.privacy import PRIVATE
 
 _DEFAULT_TIMEOUT_SECONDS = 120.0  # as for a backend call of a script
@@ -39,7 +39,7 @@ def how_it_fails(case: Case, settings: Settings, imports_in_child: bool = False)
         prepared = prepare_case(case, imports_in_child)
         if prepared.has_threads:  # a fork lacks them, so that a call may hang or fail in a way of its own
             raise StartsThreads(case.backend.name)
-        prober = LocalProber(prepared, scratch)
+        prober = ForkingProber(prepared, scratch)
         limits = Limits(settings.timeout or _DEFAULT_TIMEOUT_SECONDS, settings.memory)
         (ended,) = prober.probe([case], case.failure.fingerprint.stage, limits)
         if ended.fault:

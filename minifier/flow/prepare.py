@@ -1,4 +1,4 @@
-"""Prepare a run: import torch, start interpreters for the verification, connect a cluster, make a temporary folder.
+"""Prepare a run: import torch, start interpreters for the verification, make a temporary folder.
 
 Imports torch only on demand, so that interpreters can start before this process does.
 """
@@ -35,12 +35,11 @@ from minifier.process.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from minifier.flow.attempt import Run
-    from minifier.reduction.cluster.link import Cluster
 
 
 @contextlib.contextmanager
 def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator[Run]:
-    """Import torch while the first interpreter for the verification starts and the cluster, if any, connects.
+    """Import torch while the first interpreter for the verification starts.
 
     Raises UsageError as `import_torch` does.
     """
@@ -54,7 +53,6 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
         clock.show(Progress(Phase.LOADING))
         interpreters.want_ahead(settings.verify - 1)
         interpreters.start_ahead()
-        cluster = ending.enter_context(_connected(settings))
         if not gc.get_freeze_count():
             ending.callback(gc.unfreeze)
         with interrupted_afterwards(), temporary.usual_folder():  # torch looks for inductor's cache as it is imported
@@ -66,7 +64,7 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
             ui.say(sentence)
         from minifier.flow.attempt import Run
 
-        yield Run(settings, clock, cluster, interpreters, ending)
+        yield Run(settings, clock, interpreters, ending)
 
 
 def import_torch() -> None:
@@ -151,18 +149,6 @@ def _forget_threads_in_forks() -> None:
     from minifier.torch_side.torch_private.inductor import forget_threads
 
     os.register_at_fork(after_in_child=forget_threads)
-
-
-@contextlib.contextmanager
-def _connected(settings: Settings) -> Iterator[Cluster | None]:
-    """Yield the cluster of the settings, which connects while the script runs, or None."""
-    if settings.cluster is None:
-        yield None
-        return
-    from minifier.reduction.cluster.link import connected
-
-    with connected(settings.cluster, settings.workers) as cluster:
-        yield cluster
 
 
 def get_ready(interpreters: Interpreters, tick: Callable[[], object]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import signal
@@ -12,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -44,15 +43,10 @@ from minifier.process.interrupts import interrupt_once
 from minifier.process.machine import free_memory
 from minifier.process.progress import Phase, Progress, ProgressPipe, counted, run_displayed, run_for_result
 from minifier.reduction.check import Shown, probe_once
-from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads
-from minifier.reduction.probe.verdicts import Prober
+from minifier.reduction.probe.prepared_case import StartsThreads
 from minifier.reduction.reduce_case import ReductionTask, reduce_case
 from minifier.reduction.summary import Summary
 from minifier.repro.emit.statements import guard_gibibytes
-
-if TYPE_CHECKING:
-    from minifier.reduction.cluster.link import Cluster
-
 
 Variables = tuple[tuple[str, str], ...]
 _Result = TypeVar("_Result")
@@ -78,7 +72,7 @@ def reduce_in_child(
         task = ReductionTask(case, out, settings or run.settings, in_each_probe, doubtful)
 
         def work(channel: ProgressPipe) -> Summary:
-            return reduce_case(task, channel.show, elsewhere=_elsewhere(attempt, case, channel))
+            return reduce_case(task, channel.show)
 
         return in_child(attempt, out, work)
 
@@ -110,7 +104,7 @@ def shown_once(attempt: Attempt, case: Case, name: str) -> Shown:
     """
 
     def work(channel: ProgressPipe) -> Shown:
-        return probe_once(case, name, attempt.run.settings, channel.show, _elsewhere(attempt, case, channel))
+        return probe_once(case, name, attempt.run.settings, channel.show)
 
     return in_child(attempt, attempt.folder.path, work)
 
@@ -129,12 +123,9 @@ def in_child(
 
     `begin` is shown until the work shows something, `interrupted` is said at the first Ctrl-C.
     """
-    run, ui, cluster = attempt.run, attempt.run.ui, attempt.run.cluster
+    run, ui = attempt.run, attempt.run.ui
     program = attempt.asked.program if attempt.asked is not None else Program(attempt.case.script.name)
     out.mkdir(parents=True, exist_ok=True)
-    if cluster is not None:
-        ui.show(Progress(Phase.CONNECTING))
-        cluster.wait(ui.tick)
     ui.show(begin)
 
     def work_in_place(channel: ProgressPipe) -> _Result:
@@ -173,18 +164,6 @@ def in_child(
             "calls"
         )
     return result
-
-
-def _elsewhere(attempt: Attempt, case: Case, channel: ProgressPipe) -> Callable[[PreparedCase, Path], Prober] | None:
-    cluster = attempt.run.cluster
-    return functools.partial(_on_cluster, cluster, case, channel) if cluster is not None else None
-
-
-def _on_cluster(cluster: Cluster, case: Case, channel: ProgressPipe, prepared: PreparedCase, scratch: Path) -> Prober:
-    from minifier.reduction.cluster.prober import ClusterProber
-
-    save(case, scratch / "case")
-    return ClusterProber(cluster, prepared, scratch / "case", scratch, channel.say)
 
 
 def with_memory_limit(settings: Settings, case: Case) -> Settings:

@@ -16,7 +16,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 class ChannelEnded(Exception):
-    """The other side has closed its end, or code of the user's has closed ours."""
+    """The other side has closed its end, or code of the user's has closed ours: nothing can be sent."""
 
 
 def read_messages(data: bytes) -> tuple[list[Message], bytes]:
@@ -60,50 +60,19 @@ class Receiver:
 
     def __init__(self, file: int) -> None:
         self.file = file
-        self._messages: list[Message] = []
         self._rest = b""
-
-    @property
-    def is_due(self) -> bool:
-        """Whether `hear` would not wait: a message, or the end, has arrived."""
-        return bool(self._messages) or self._can_be_read(seconds=0)
-
-    def hear(self, seconds: float | None = None) -> Message:
-        """Wait for the next message. Raises ChannelEnded if none can come, or if nothing comes for so many seconds."""
-        while not self._messages:
-            if not self._can_be_read(seconds):
-                raise ChannelEnded("no message in time")
-            self._read()
-        return self._messages.pop(0)
 
     def received(self) -> list[Message]:
         """Return all messages that have arrived; never wait."""
-        with contextlib.suppress(ChannelEnded):
-            while self._can_be_read(seconds=0):
-                self._read()
-        messages, self._messages = self._messages, []
-        return messages
-
-    def _can_be_read(self, seconds: float | None = None) -> bool:
         poll = select.poll()
         poll.register(self.file, select.POLLIN)
-        return bool(poll.poll(None if seconds is None else seconds * 1000))
-
-    def _read(self) -> None:
-        try:
-            with uninterrupted():
-                chunk = os.read(self.file, _CHUNK_BYTES)
-                found, self._rest = read_messages(self._rest + chunk)
-                self._messages += found
-        except OSError as error:
-            raise ChannelEnded(str(error)) from error
-        if not chunk:
-            raise ChannelEnded("end of messages")
-
-
-class Channel(Receiver):
-    """Both directions: messages are read from one pipe, and sent into another."""
-
-    def __init__(self, read: int, write: int) -> None:
-        super().__init__(read)
-        self.send = Sender(write).send
+        messages: list[Message] = []
+        with contextlib.suppress(OSError):
+            while poll.poll(0):
+                with uninterrupted():
+                    chunk = os.read(self.file, _CHUNK_BYTES)
+                    found, self._rest = read_messages(self._rest + chunk)
+                    messages += found
+                if not chunk:  # the end of messages
+                    break
+        return messages

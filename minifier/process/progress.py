@@ -30,7 +30,6 @@ class Phase(enum.Enum):
     """The current activity of a run, in words for the user."""
 
     LOADING = "loading torch"
-    CONNECTING = "connecting to the cluster"
     SCRIPT = "running"
     REPLAY = "repeating the last call of the process that died capturing into"
     REDUCING = "reducing"

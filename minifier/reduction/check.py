@@ -40,8 +40,8 @@ from minifier.reduction.flakiness import (
 )
 from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe.evaluate import run_backward_eagerly, run_eagerly
-from minifier.reduction.probe.prepared_case import PreparedCase, prepare_case
-from minifier.reduction.probe.verdicts import Judged, Prober
+from minifier.reduction.probe.prepared_case import prepare_case
+from minifier.reduction.probe.verdicts import Judged
 from minifier.reduction.probe_runner import ProbeRunner, note_empty_graph
 from minifier.reduction.summary import by_verdict, with_forms
 from minifier.torch_side.fx.inputs import RecordedValues
@@ -280,24 +280,13 @@ class Shown:
     probes: dict[str, int]
 
 
-def probe_once(
-    case: Case,
-    name: str,
-    settings: Settings,
-    show: Callable[[Progress], None],
-    elsewhere: Callable[[PreparedCase, Path], Prober] | None = None,
-) -> Shown:
-    """Probe a Case that is shown by this name. The probe imports the backend itself, after what the Case has ahead.
-
-    `elsewhere` makes the prober, if no child of this process is to probe.
-    """
+def probe_once(case: Case, name: str, settings: Settings, show: Callable[[Progress], None]) -> Shown:
+    """Probe a Case that is shown by this name. The probe imports the backend itself, after what the Case has ahead."""
     show(Progress(Phase.REDUCING, step=name))
     case = case if settings.measure == Tolerance() else replace(case, measure=settings.measure)
     prepared = prepare_case(case, imports_in_child=True)
     with tempfile.TemporaryDirectory(prefix="minify-") as work:
         runner = ProbeRunner(prepared, Path(work), settings)
-        if elsewhere is not None:
-            runner.prober = elsewhere(prepared, runner.scratch)
         try:
             if case.failure.fingerprint.kind is Kind.TIMEOUT:
                 calibrate_without_hang(runner, case)

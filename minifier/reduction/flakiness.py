@@ -286,9 +286,7 @@ def set_workers(runner: ProbeRunner, seconds: float) -> None:
     """
     alone = runner.limits.memory is not None or runner.sought.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY)
     is_slow = seconds > _MIN_PARALLEL_PROBE_SECONDS
-    has_slots = runner.prober is not None and runner.prober.slots is not None
-    is_given = runner.settings.workers is not None or has_slots
-    if is_slow and not (is_given or alone) and runner.prepared.case.devices <= {"cpu"}:
+    if is_slow and runner.settings.workers is None and not alone and runner.prepared.case.devices <= {"cpu"}:
         runner.workers = min(cores(), max(1, available() // _PROBE_MEMORY_BYTES))
 
 

@@ -32,7 +32,7 @@ from minifier.reduction.probe.children import (
     run_children,
 )
 from minifier.reduction.probe.prepared_case import PreparedCase
-from minifier.reduction.probe.verdicts import Judged, LocalProber, Prober, judge, last_stage
+from minifier.reduction.probe.verdicts import ForkingProber, Judged, MakeProber, Prober, judge, last_stage
 from minifier.search import SearchPhase
 
 MAX_TIMEOUT_SECONDS = 300.0
@@ -68,7 +68,7 @@ class ProbeRunner:
     """Probes Cases in child processes.
 
     Without a `timeout` of the user's, the first failing run calibrates that of a probe. `show` gets the progress.
-    `prober` runs the probes (default: children of this process), `run_jobs` all other jobs.
+    `make_prober` makes what runs the probes, `run_jobs` runs all other jobs.
     `pass_name` is the pass, within the phase, that is running. `verdicts` are those of each pass, else of each phase.
     `rate` is the fraction of runs that show the failure; a probe is repeated up to `repeats` times. A candidate counts
     as failing only if as many further probes as `confirmations` fail too. `unrecorded` counts values that were too
@@ -98,13 +98,14 @@ class ProbeRunner:
     unrecorded: int = 0
     last_seconds: float = 0.0
     seconds: float = 0.0  # of all children so far, without waits for a processor
-    prober: Prober | None = None
+    make_prober: MakeProber = ForkingProber
     run_jobs: RunJobs = run_children
     build: Callable[[Case], Case] = lambda case: case
     keys: Keys = field(default_factory=Keys)
     _passed: list[frozenset[str]] = field(default_factory=list)
     _shown: list[tuple[frozenset[str], Case]] = field(default_factory=list)
     _beside: str = ""
+    _prober: Prober | None = None
 
     def __post_init__(self) -> None:
         case = self.prepared.case
@@ -226,10 +227,9 @@ class ProbeRunner:
         return judged
 
     def _judged(self, cases: Sequence[Case]) -> list[Judged]:
-        prober = self.prober = self.prober or LocalProber(self.prepared, self.scratch)
+        prober = self._prober = self._prober or self.make_prober(self.prepared, self.scratch)
         built, until = [self.build(case) for case in cases], last_stage(self.prepared.case.failure)
         ended = prober.probe(built, until, self._limits_now)
-        self.workers = prober.slots or self.workers
         judged = []
         for case, candidate, first_end in zip(cases, built, ended, strict=True):
             tries, end = 1, first_end

@@ -29,8 +29,8 @@ from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import Needs, measured_needs, nearest
 from minifier.reduction.op_search import reduce_bodies, reduce_ops, without_wrappers
 from minifier.reduction.probe.children import RunJobs, run_children
-from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads, prepare_case
-from minifier.reduction.probe.verdicts import Prober
+from minifier.reduction.probe.prepared_case import StartsThreads, prepare_case
+from minifier.reduction.probe.verdicts import ForkingProber, MakeProber
 from minifier.reduction.probe_runner import Atom, ProbeRunner, hidden_by_others, with_empty_graph
 from minifier.reduction.reduce_earlier import EarlierCallsReducer
 from minifier.reduction.simplify_and_prove import simplified
@@ -72,13 +72,12 @@ def reduce_case(
     task: ReductionTask,
     show: Show = lambda _progress: None,
     *,
-    elsewhere: Callable[[PreparedCase, Path], Prober] | None = None,
+    make_prober: MakeProber = ForkingProber,
     run_jobs: RunJobs = run_children,
 ) -> Summary:
     """Reduce a Case; write minimal/, others/ and journal.jsonl into the task's folder.
 
-    `show` is called with the progress after each probe. `elsewhere` makes the prober, if not children of this
-    process are to probe. `run_jobs` runs all other jobs.
+    `show` is called with the progress after each probe. `make_prober` and `run_jobs` are as of ProbeRunner.
 
     An error of this tool ends no more than the step, if the reduction can do without the step, else the reduction, with
     the smallest Case that was seen to fail, if there is one; the summary has the traceback. Raises NoRepro or
@@ -91,7 +90,10 @@ def reduce_case(
         case = replace(case, measure=settings.measure)
     ops_before = len(case.graph.ops)
     prepared = prepare_case(case, task.imports_in_child, task.backend)
-    runner = _make_runner(prepared, task, show, elsewhere, run_jobs)
+    workers, doubtful = settings.workers or 1, task.doubtful
+    runner = ProbeRunner(
+        prepared, task.folder, settings, workers, show, doubtful=doubtful, make_prober=make_prober, run_jobs=run_jobs
+    )
     finished = False
     try:
         summary, finished = _reduce(runner, task, started)
@@ -256,23 +258,6 @@ def _with_simple_calls(runner: ProbeRunner, case: Case, budget: search.Budget, s
     except KeyboardInterrupt:
         stopped = "interrupted while the earlier calls were simplified"
     return reducer.case, stopped
-
-
-def _make_runner(
-    prepared: PreparedCase,
-    task: ReductionTask,
-    show: Show,
-    elsewhere: Callable[[PreparedCase, Path], Prober] | None,
-    run_jobs: RunJobs,
-) -> ProbeRunner:
-    settings = task.settings
-    runner = ProbeRunner(
-        prepared, task.folder, settings, settings.workers or 1, show, doubtful=task.doubtful, run_jobs=run_jobs
-    )
-    if elsewhere is not None:
-        runner.prober = elsewhere(prepared, runner.scratch)
-        runner.workers = runner.prober.slots or 1
-    return runner
 
 
 def _known(runner: ProbeRunner) -> Known:

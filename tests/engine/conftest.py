@@ -70,7 +70,9 @@ def make_lab(folder: Path) -> Iterator[Callable[..., tuple[ProbeRunner, FakeProb
         out = folder / f"lab-{len(list(folder.iterdir()))}"
         out.mkdir()
         prepared = PreparedCase(case, StoredTensors(case.tensors))
-        lab = ProbeRunner(prepared, out, Settings(**settings), workers=workers, prober=prober, run_jobs=run_here)
+        lab = ProbeRunner(
+            prepared, out, Settings(**settings), workers, make_prober=lambda *_: prober, run_jobs=run_here
+        )
         labs.append(lab)
         return lab, prober
 
@@ -119,7 +121,7 @@ def reduce(folder: Path) -> Callable[..., Reduced]:
         out.mkdir(exist_ok=True)
         save(case, source)
 
-        def elsewhere(prepared: PreparedCase, _scratch: Path) -> FakeProber:
+        def make_prober(prepared: PreparedCase, _scratch: Path) -> FakeProber:
             if fault is None:
                 probers.append(BackendProber(workers, interrupt_at, interrupt, prepared=prepared))
             else:
@@ -128,7 +130,7 @@ def reduce(folder: Path) -> Callable[..., Reduced]:
 
         summary = reduce_case(
             ReductionTask(load(source), out, Settings(**settings), doubtful=doubtful),  # type: ignore[arg-type]
-            elsewhere=elsewhere,
+            make_prober=make_prober,
             run_jobs=run_here,
         )
         assert slips or interrupt is not KeyboardInterrupt or not summary.errors, summary.errors

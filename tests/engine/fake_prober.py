@@ -156,7 +156,7 @@ class FakeProber:
     """
 
     fault: Fault
-    slots: int | None = None
+    workers: int = 1
     interrupt_at: int | None = None
     interrupt: type[BaseException] = KeyboardInterrupt
     rounds: list[list[Case]] = field(default_factory=list)
@@ -164,7 +164,7 @@ class FakeProber:
     until: set[Stage] = field(default_factory=set)
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
-        assert 1 <= len(cases) <= max(2, self.slots or 1), "more candidates at once than workers"
+        assert 1 <= len(cases) <= max(2, self.workers), "more candidates at once than workers"
         before = len(self.asked)
         if self.interrupt_at is not None and before <= self.interrupt_at < before + len(cases):
             self.interrupt_at = None  # once

@@ -69,7 +69,7 @@ def checked(make_lab):
 
     def check_case(case):
         lab, _ = make_lab(case, None)
-        lab.prober = BackendProber(prepared=lab.prepared)
+        lab.make_prober = lambda prepared, _: BackendProber(prepared=prepared)
         return lab, check(lab)
 
     return check_case

@@ -113,8 +113,7 @@ ALONE_BECAUSE = {
 @pytest.mark.parametrize("why", ALONE_BECAUSE)
 def test_probes_are_made_one_by_one_where(make_lab, why):
     case, settings, seconds = ALONE_BECAUSE[why]
-    lab, prober = make_lab(case, TANH, **settings)
-    prober.slots = None
+    lab, _ = make_lab(case, TANH, **settings)
     set_workers(lab, seconds)
     assert lab.workers == 1
 

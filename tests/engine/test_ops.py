@@ -58,7 +58,8 @@ def alone(case, fault, workers):
     """What the search leaves of the Case, in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
         prepared = PreparedCase(case, StoredTensors(None))
-        lab = ProbeRunner(prepared, Path(folder), workers=workers, prober=FakeProber(fault, workers), run_jobs=run_here)
+        prober = FakeProber(fault, workers)
+        lab = ProbeRunner(prepared, Path(folder), workers=workers, make_prober=lambda *_: prober, run_jobs=run_here)
         made, result = reduced(lab, case)
         lab.journal.close(finished=True)
         return made, result

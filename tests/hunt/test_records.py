@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from case_samples import small_case
 
-from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import save
 from minifier.data.failure import Kind, Stage
 from minifier.errors import UsageError
@@ -32,7 +31,7 @@ def records(tmp_path):
     records.begin({"backend": "mine"})
     case = small_case()
     save(replace(case, failure=replace(case.failure, message=HOSTILE)), tmp_path / "found" / "case")
-    group = records.add(program(HOSTILE), RunFolder(tmp_path / "found"), case.failure)
+    group = records.add(program(HOSTILE).name, program(HOSTILE).kin, tmp_path / "found", case.failure)
     records.note(ProgramResult("ops", HOSTILE, "float32", 0, Answer.FAILS, HOSTILE, group.number))
     records.note(ProgramResult("ops", "neg", "float32", 0, Answer.WORKS))
     records.note(ProgramResult("ops", "item", "float32", 0, Answer.NO_GRAPH, "Data dependent operator"))

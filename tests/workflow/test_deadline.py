@@ -83,7 +83,7 @@ def test_a_probe_that_hangs_ends_soon_after_the_deadline(clock, settings, tmp_pa
             return [ChildEnd(None, limits.seconds, timed_out=True) for _ in cases]
 
     prepared = PreparedCase(CASE, StoredTensors(None))
-    runner = ProbeRunner(prepared, tmp_path, settings, prober=Hangs())
+    runner = ProbeRunner(prepared, tmp_path, settings, make_prober=lambda *_: Hangs())
     while settings.seconds_left:
         (judged,) = runner.probe([CASE])
         assert judged.verdict is Verdict.UNRESOLVED

@@ -103,11 +103,11 @@ def test_two_runs_in_one_process(scripts, tmp_path):
 
 
 @pytest.mark.usefixtures("processes")
-def test_the_ray_part_is_imported_only_for_a_cluster(tmp_path):
+def test_nothing_of_a_hunt_is_imported_for_a_run(tmp_path):
     source = "import sys, minifier.flow.run as run; print(*sys.modules)"
     done = warm_python("-c", source, folder=tmp_path, environment={"PATH": os.defpath})
     assert "minifier.flow.run" in done.stdout.split(), done.stderr
-    assert not [name for name in done.stdout.split() if name.startswith(("minifier.reduction.cluster", "ray"))]
+    assert not [name for name in done.stdout.split() if name.startswith(("minifier.flow.hunt", "ray"))]
 
 
 def test_a_folder_that_is_not_empty_is_refused_before_anything_runs(scripts, tmp_path):

@@ -360,6 +360,12 @@ def doctor(as_json: bool) -> int:
     metavar="SECONDS",
     help="Time limit of a program.",
 )
+@click.option("--workers", type=WholeNumber(1, 64), metavar="N", help="Programs at once. Default: one a core.")
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Run it on a Ray cluster, a program for each CPU at once; `local` starts one of this machine's cores.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

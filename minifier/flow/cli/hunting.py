@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minifier.data.case.run_folder import shown_path
 from minifier.data.settings import Settings
@@ -15,6 +17,10 @@ from minifier.flow.folders import choose_folder
 from minifier.flow.prepare import prepared
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import counted
+
+if TYPE_CHECKING:
+    from minifier.flow.attempt import Run
+    from minifier.flow.hunt.executors import Executor
 
 FOUND = 1  # the exit code if something fails
 
@@ -27,7 +33,7 @@ def hunt_command(values: dict[str, Any], interpreters: Interpreters) -> int:
     for option in ("only", "unsupported"):
         check_pattern(f"--{option}", values[option])
     folder = _folder(values["out"], values["backend"])
-    settings = Settings(timeout=values["timeout"], verify=1, explain=False)
+    settings = Settings(timeout=values["timeout"], workers=values["workers"], verify=1, explain=False)
     with Console(values["quiet"]) as console, prepared(settings, console, interpreters) as run:
         from minifier.flow.hunt.exploring import HuntOptions
         from minifier.flow.hunt.hunt import hunt
@@ -45,7 +51,8 @@ def hunt_command(values: dict[str, Any], interpreters: Interpreters) -> int:
             values["backend"], values["modules"], values["sources"] or ("ops",), wanted, values["unsupported"]
         )
         known = read_known(known_file, values["write_known"]) if known_file is not None else {}
-        records = hunt(hunted, Records(folder), run, values["seconds"])
+        with _executor(values["cluster"], run) as executor:
+            records = hunt(hunted, Records(folder), run, executor, values["seconds"])
         failures = distinct(records)
         new, missing = new_failures(records, failures, known), gone(records, failures, known)
         if values["write_known"]:
@@ -61,6 +68,18 @@ def hunt_command(values: dict[str, Any], interpreters: Interpreters) -> int:
     if run.interrupted.is_set():
         return int(ExitCode.INTERRUPTED)
     return FOUND if new or (missing and values["strict"]) else 0
+
+
+@contextlib.contextmanager
+def _executor(cluster: str | None, run: Run) -> Iterator[Executor]:
+    from minifier.flow.hunt.cluster import connected
+    from minifier.flow.hunt.executors import LocalExecutor
+
+    if cluster is None:
+        yield LocalExecutor(run)
+        return
+    with connected(cluster, run.settings, run.ui) as executor:
+        yield executor
 
 
 def _folder(out: Path | None, backend: str) -> Path:

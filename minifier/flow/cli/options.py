@@ -105,11 +105,6 @@ _SHARED_OPTIONS = (
         help="Probes at once; the answer does not depend on it. Default: 1, or one a core where one takes over 0.5 s.",
     ),
     click.option(
-        "--cluster",
-        metavar="ADDRESS",
-        help="Make the probes on a Ray cluster, one a CPU or GPU; `local` starts one of this machine's cores.",
-    ),
-    click.option(
         "--budget",
         type=RealNumber(min=0),
         metavar="SECONDS",

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from minifier.data.settings import Settings
 from minifier.errors import FailsByItself, MinifyError, UsageError
 from minifier.flow.embed.function import record_graphs
 from minifier.flow.first_failure import first_failure
-from minifier.flow.hunt.programs import Program, ProgramFilter, Source
+from minifier.flow.hunt.programs import Program, ProgramFilter
 from minifier.flow.hunt.records import ProgramResult, Records
 from minifier.flow.hunt.sources import source
 from minifier.flow.hunt.trial import Answer, Trial, headline, record_program, try_program
@@ -78,24 +78,42 @@ def explore(
     settings: Settings,
     until: float,
     ui: Ui,
+    write_pages: Callable[[], None],
     now: Callable[[], float] = time.monotonic,
 ) -> bool:
     """Try the programs that have no line yet, until the clock says `until`; return whether all have one then.
 
+    Calls `write_pages` after each few.
+
     Raises UsageError for a backend or a source that cannot be imported.
     """
     with tempfile.TemporaryDirectory(prefix="minify-hunt-") as scratch:
-        explorer = _Explorer(hunted, records, settings, Path(scratch), ui)
-        while now() < until:
-            if not explorer.try_some(lambda: now() >= until):
-                return True
-    return False
+        explorer = Explorer(hunted, records, settings, Path(scratch), ui)
+        for name in hunted.sources:
+            programs = explorer.programs(name, broken(records))  # a source may look at what others have shown
+            while some := explorer.next_of(programs):
+                if now() >= until:
+                    return False
+                explorer.try_programs(some, until - now())
+                write_pages()
+    return True
 
 
-class _Explorer:
+def broken(records: Records) -> frozenset[tuple[str, str]]:
+    """Return what does not work by itself, as (subject, variant)."""
+    answers = Answer.FAILS, Answer.UNSUPPORTED
+    return frozenset((each.subject, each.variant) for each in records.tried if each.answer in answers)
+
+
+class Explorer:
+    """Tries programs, and writes their lines and the Cases of their failures into `records`; `scratch` is for files.
+
+    Raises UsageError for a backend or a source that cannot be imported.
+    """
+
     def __init__(self, hunted: HuntOptions, records: Records, settings: Settings, scratch: Path, ui: Ui) -> None:
-        self._hunted, self._records, self._settings = hunted, records, settings
-        self._scratch, self._ui, self._slots = scratch, ui, settings.workers or cores()
+        self.records, self.scratch = records, scratch
+        self._hunted, self._settings, self._ui, self._slots = hunted, settings, ui, settings.workers or cores()
         self._limits = Limits(settings.timeout or DEFAULT_TIMEOUT_SECONDS, settings.memory)
         if os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())
@@ -112,8 +130,7 @@ class _Explorer:
         self._known = {each.name for each in records.tried}
         self._absent = {(each.subject, each.variant) for each in records.tried if each.answer is Answer.ABSENT}
         with one_thread():
-            self._sources = deque((name, source(name)) for name in hunted.sources)
-        self._pending: Iterator[Program] = iter(())
+            self._sources = {name: source(name) for name in hunted.sources}
 
     def _look_at_import(self) -> dict[str, Any]:
         before = threads()
@@ -123,46 +140,37 @@ class _Explorer:
             return {"refused": str(error), "threads": False}
         return {"refused": "", "threads": threads() > before}
 
-    def _next_programs(self, count: int) -> list[Program]:
-        """Return the next programs that have no line, of one source: a source may look at what others have shown."""
-        programs: list[Program] = []
-        while not programs:
-            programs = list(itertools.islice(self._pending, count))
-            if not programs and not self._sources:
-                break
-            if not programs:
-                self._pending = self._programs(*self._sources.popleft())
-        return programs
-
-    def _programs(self, name: str, made_by: Source) -> Iterator[Program]:
-        """Yield the programs of a source that have no line yet, but for those beyond the last sample."""
+    def programs(self, name: str, broken: Collection[tuple[str, str]]) -> Iterator[Program]:
+        """Yield the programs of a source, which may leave out what is `broken`. An error of the source's ends them."""
+        wanted = replace(self._hunted.wanted, broken=frozenset(broken))
         try:
-            for made in made_by(replace(self._hunted.wanted, broken=self._broken())):
-                program = replace(made, source=name)
-                if program.name not in self._known and (program.subject, program.variant) not in self._absent:
-                    yield program
+            yield from (replace(made, source=name) for made in self._sources[name](wanted))
         except Exception as error:  # noqa: BLE001 - of the user's own source
             self._ui.say(f"the source {name} ends here: {headline(error)}")
 
-    def _broken(self) -> frozenset[tuple[str, str]]:
-        broken = Answer.FAILS, Answer.UNSUPPORTED
-        return frozenset((each.subject, each.variant) for each in self._records.tried if each.answer in broken)
-
-    def try_some(self, is_late: Callable[[], bool]) -> bool:
-        """Try the next programs, several in each fork, and write their lines; return whether there were any."""
-        count = self._slots * _PROGRAMS_PER_FORK
+    def next_of(self, programs: Iterator[Program]) -> list[Program]:
+        """Return the next programs that have no line, as many as are tried at once."""
         with one_thread():  # a source may compute here
-            programs = self._next_programs(count)
-        batches = deque(programs[place :: self._slots] for place in range(min(self._slots, len(programs))))
-        while batches and not is_late():
+            return list(itertools.islice(filter(self._is_open, programs), self._slots * _PROGRAMS_PER_FORK))
+
+    def _is_open(self, program: Program) -> bool:
+        """Whether the program has no line yet, and is not beyond the last sample."""
+        return program.name not in self._known and (program.subject, program.variant) not in self._absent
+
+    def try_programs(self, programs: Sequence[Program], seconds: float) -> None:
+        """Try programs, several in each fork, and write their lines. Begin nothing after so many seconds."""
+        until = time.monotonic() + seconds
+        programs = list(filter(self._is_open, programs))
+        count = min(max(self._slots, -(-len(programs) // _PROGRAMS_PER_FORK)), len(programs))
+        batches = deque(programs[place::count] for place in range(count))
+        while batches and time.monotonic() < until:
             now = [batches.popleft() for _ in range(min(self._slots, len(batches)))]
-            failures = counted(len(self._records.groups), "failure")
-            done = f"{counted(len(self._records.tried), 'program')} tried, {failures}"
+            failures = counted(len(self.records.groups), "failure")
+            done = f"{counted(len(self.records.tried), 'program')} tried, {failures}"
             self._ui.show(Progress(Phase.HUNTING, self._hunted.backend, done))
             ends = self._run([functools.partial(self._try_batch, batch) for batch in now], self._limits)
             for batch, end in zip(now, ends, strict=True):
-                batches += self._note(batch, end, is_late)
-        return bool(programs)
+                batches += self._note(batch, end, lambda: time.monotonic() > until)
 
     @imports_told()
     def _try_batch(self, batch: Sequence[Program]) -> dict[str, Any]:
@@ -198,7 +206,7 @@ class _Explorer:
             if line is None:
                 alone.append([program])
                 continue
-            self._records.note(line)
+            self.records.note(line)
             self._known.add(line.name)
             if line.answer is Answer.ABSENT:
                 self._absent.add((line.subject, line.variant))
@@ -215,7 +223,7 @@ class _Explorer:
             return _line(program, Answer.UNSUPPORTED, trial.reason)
         if not trial.is_open:
             return _line(program, trial.answer, trial.reason) if is_alone or not trial.raised else None
-        with tempfile.TemporaryDirectory(dir=self._scratch) as place:
+        with tempfile.TemporaryDirectory(dir=self.scratch) as place:
             recorded, work = Path(place) / "recorded", Path(place) / "tried"
             recorded.mkdir()
             self._get_ready_to_record()
@@ -235,8 +243,8 @@ class _Explorer:
             if found is None:
                 return self._without_graph(program, trial, "", is_alone)
             case = load(found.case)
-            group = self._records.group_for(case.failure, program.kin)
-            group = group or self._records.add(program, found, case.failure)
+            group = self.records.group_for(case.failure, program.kin)
+            group = group or self.records.add(program.name, program.kin, found.path, case.failure)
             return _line(program, Answer.FAILS, case.failure.sentence, group.number)
 
     def _without_graph(self, program: Program, trial: Trial, why: str, is_alone: bool) -> ProgramResult | None:
@@ -251,7 +259,7 @@ class _Explorer:
         """Import here, once, what a recording imports: that takes seconds, and each fork has it then."""
         if not self._has_recorded:
             self._has_recorded = True
-            with one_thread(), tempfile.TemporaryDirectory(dir=self._scratch) as folder:
+            with one_thread(), tempfile.TemporaryDirectory(dir=self.scratch) as folder:
                 record_graphs(torch.neg, [torch.zeros(1)], "eager", Path(folder))
 
     def _record(self, program: Program, folder: Path) -> dict[str, Any]:
@@ -259,7 +267,7 @@ class _Explorer:
         return asdict(record_program(program, self._in_fork(), folder, wanted.training, wanted.dynamic))
 
     def _run(self, jobs: Sequence[Callable[[], dict[str, Any]]], limits: Limits) -> list[ChildEnd]:
-        ended = run_again_if_killed(jobs, limits, self._scratch, self._ui.tick)
+        ended = run_again_if_killed(jobs, limits, self.scratch, self._ui.tick)
         for end in ended:
             preload(end.loaded)
         return ended

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict
@@ -10,126 +9,121 @@ from pathlib import Path
 
 from minifier.data.case.run_folder import RunFolder, shown_path
 from minifier.data.case.store import RESULT
-from minifier.errors import ToolFailed, UsageError
+from minifier.errors import UsageError
 from minifier.flow.attempt import Run
-from minifier.flow.embed.reducing import LOG, start_reducing
+from minifier.flow.embed.reducing import LOG
 from minifier.flow.folders import lock_run
 from minifier.flow.foreign_code import foreign_code_in
-from minifier.flow.hunt.exploring import HuntOptions, explore
+from minifier.flow.hunt.executors import Executor, Reduction
+from minifier.flow.hunt.exploring import HuntOptions
 from minifier.flow.hunt.page import write_pages
 from minifier.flow.hunt.records import Group, Records
-from minifier.process.child import end as end_program
 from minifier.process.interrupts import deaf
-from minifier.process.machine import cores
-from minifier.process.progress import Phase, Progress, ProgressPipe, counted, run_for_result
+from minifier.process.progress import Phase, Progress, counted
 
 _FIRST_FRACTION = 0.6  # of the time, before the first reduction
 _SECONDS_BETWEEN_LOOKS = 0.2
 _INTERPRETERS = "2"  # that a repro is verified in
+_INTERRUPTED = "interrupted: writing what there is"
 
 
-def hunt(
-    hunted: HuntOptions, records: Records, run: Run, seconds: float, now: Callable[[], float] = time.monotonic
-) -> Records:
+def hunt(hunted: HuntOptions, records: Records, run: Run, executor: Executor, seconds: float) -> Records:
     """Try the programs and reduce what fails, and begin nothing new after so many seconds; return what was found.
 
-    The pages are written after each round of programs and each reduction. Raises UsageError if the sources have no
-    program, or the folder has another hunt.
+    The pages are written now and then, and after each reduction. Raises UsageError if the sources have no program, or
+    the folder has another hunt.
     """
     is_new = not records.folder.exists()
     records.begin(asdict(hunted))
     lock_run(records.folder, run)
     try:
-        return _run_phases(hunted, records, run, seconds, now)
+        return _run_phases(hunted, records, run, executor, seconds)
     except UsageError:
         if is_new and not Records(records.folder).tried:
             RunFolder(records.folder).clear(keep=False)
         raise
 
 
-def _run_phases(hunted: HuntOptions, records: Records, run: Run, seconds: float, now: Callable[[], float]) -> Records:
+def _run_phases(hunted: HuntOptions, records: Records, run: Run, executor: Executor, seconds: float) -> Records:
     """Try programs for a part of the time, and reduce; if time is left then, try more of them, and reduce again."""
-    begun = now()
+    begun = time.monotonic()
     until, first = begun + seconds, begun + _FIRST_FRACTION * seconds
     is_complete, reduced = False, set[int]()
     for limit in (first, until):
-        if now() < limit and not is_complete:
-            is_complete, records = _explore_in_child(hunted, records.folder, run, limit)
+        if time.monotonic() < limit and not is_complete:
+            is_complete, records = _explore(hunted, records.folder, run, executor, limit)
         if not run.interrupted.is_set():
-            reduced |= _reduce(hunted, records, run, reduced, lambda: now() < until)
+            reduced |= _reduce(hunted, records, run, executor, reduced, lambda: time.monotonic() < until)
         if run.interrupted.is_set():
             break
     return records
 
 
-def _explore_in_child(hunted: HuntOptions, folder: Path, run: Run, until: float) -> tuple[bool, Records]:
-    """Explore in a forked process, and write the pages: imports of the user's, and of torch's tests, stay in it."""
-
-    def work(channel: ProgressPipe) -> bool:
-        try:
-            return explore(hunted, Records(folder), run.settings, until, channel)
-        except KeyboardInterrupt:
-            return False
-
+def _explore(hunted: HuntOptions, folder: Path, run: Run, executor: Executor, until: float) -> tuple[bool, Records]:
+    """Try programs, and write the pages; return whether all were tried, and what was found."""
     run.ui.show(Progress(Phase.HUNTING, hunted.backend))
+    is_complete = False
     try:
-        is_complete, end = run_for_result(work, run.ui)
+        is_complete = executor.explore(hunted, folder, until)
+    except KeyboardInterrupt:
+        run.interrupt(_INTERRUPTED)
     finally:
         records = Records(folder)
         if records.tried:  # an error may follow
             write_pages(hunted, records)
-    if end.interrupted:
-        run.interrupt("interrupted: writing what there is")
-    elif end.status != 0:
-        raise ToolFailed(f"the process that tries programs ended: {end.described}")
     if not records.tried:
-        if end.interrupted:
+        if run.interrupted.is_set():
             raise KeyboardInterrupt
         why = "there is no such program: look at SOURCES, --only and --dtypes" if is_complete else "--time is too short"
         raise UsageError(f"nothing was tried: {why}.")
-    return bool(is_complete), records
+    return is_complete, records
 
 
 def _reduce(
-    hunted: HuntOptions, records: Records, run: Run, known: Collection[int], is_time: Callable[[], bool]
+    hunted: HuntOptions,
+    records: Records,
+    run: Run,
+    executor: Executor,
+    known: Collection[int],
+    is_time: Callable[[], bool],
 ) -> set[int]:
     """Reduce what is not reduced yet, the failures of most programs first, several at once; begin none late.
 
-    Each is `minify reduce` in a process of its own; its log says why there is no repro. `known` are the numbers of
+    Each is a `minify reduce`; its log says why there is no repro. `known` are the numbers of
     groups that were tried before. Return those that were begun.
     """
     left = [group for group in records.groups if group.number not in known]
     waiting = [group for group in left if not (group.folder.path / RESULT).exists()]
     begun: set[int] = set()
     waiting.sort(key=records.cost)
-    running: dict[subprocess.Popen[bytes], Group] = {}
+    running: dict[Reduction, Group] = {}
     timeout = [] if run.settings.timeout is None else ["--timeout", str(run.settings.timeout)]
     options = ["--no-explain", "--verify", _INTERPRETERS, "--workers", "1", *timeout]
     try:
         while running or (waiting and is_time()):
-            while waiting and len(running) < (run.settings.workers or cores()) and is_time():
+            while waiting and len(running) < executor.slots and is_time():
                 group = waiting.pop()
                 if foreign_code_in(group.folder.path):
                     run.ui.say(f"failure {group.number} is not reduced: its Case is not as your minify wrote it here")
                     continue
                 run.ui.say(f"failure {group.number}, {group.kin}: {group.failure.sentence}")
                 begun.add(group.number)
-                running[start_reducing(group.folder.path, options)] = group
+                running[executor.start_reducing(group.folder.path, options)] = group
             done = len(records.groups) - len(waiting) - len(running)
             run.ui.show(
                 Progress(Phase.HUNTING, hunted.backend, f"reduced {done} of {counted(len(records.groups), 'failure')}")
             )
-            for process in [each for each in running if each.poll() is not None]:
-                group = running.pop(process)
+            for reduction in [each for each in running if each.poll() is not None]:
+                group = running.pop(reduction)
                 if not group.folder.repro.exists():
                     run.ui.say(f"failure {group.number} has no repro: {shown_path(group.folder.path / LOG)} says why")
                 write_pages(hunted, records)
             run.ui.tick()
             time.sleep(_SECONDS_BETWEEN_LOOKS)
     except KeyboardInterrupt:
-        run.interrupt("interrupted: writing what there is")
+        run.interrupt(_INTERRUPTED)
     finally:
         with deaf():
-            for process in running:
-                end_program(process)
+            for reduction in running:
+                reduction.end()
     return begun

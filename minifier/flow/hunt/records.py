@@ -14,7 +14,7 @@ from minifier.data.case.run_folder import RunFolder, ignore_results
 from minifier.data.case.store import CASE, load, write_atomically
 from minifier.data.failure import Failure, Kind, same
 from minifier.errors import UsageError
-from minifier.flow.hunt.programs import Program, name_of
+from minifier.flow.hunt.programs import name_of
 from minifier.flow.hunt.trial import Answer
 
 HUNT, LINES, FAILURES, PROGRAM = "hunt.json", "results.jsonl", "failures", "program.json"
@@ -116,17 +116,20 @@ class Records:
         """Return the group that a program's failure belongs to, or None."""
         return next((group for group in self.groups if group.has(failure, kin)), None)
 
-    def add(self, program: Program, found: RunFolder, failure: Failure) -> Group:
-        """Keep the Case of a failure that is in no group yet, as a new one; a kill leaves it whole, or not there."""
+    def add(self, program: str, kin: str, found: Path, failure: Failure) -> Group:
+        """Keep the Case of a failure that is in no group yet, as a new one; a kill leaves it whole, or not there.
+
+        `program` and `kin` are the name and the kin of the program that shows it; its folder is copied.
+        """
         number = 1 + max((group.number for group in self.groups), default=0)
-        slug = re.sub(r"[^A-Za-z0-9]+", "-", program.kin).strip("-")[:_MAX_SLUG]
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", kin).strip("-")[:_MAX_SLUG]
         place = self.folder / FAILURES / f"{number}-{slug}"
         new = place.with_name(f".{place.name}")
         shutil.rmtree(new, ignore_errors=True)
-        shutil.copytree(found.path, new)
-        write_atomically(new / PROGRAM, json.dumps({"name": program.name, "kin": program.kin}, indent=1) + "\n")
+        shutil.copytree(found, new)
+        write_atomically(new / PROGRAM, json.dumps({"name": program, "kin": kin}, indent=1) + "\n")
         new.rename(place)
-        self.groups.append(Group(number, RunFolder(place), program.kin, program.name, failure))
+        self.groups.append(Group(number, RunFolder(place), kin, program, failure))
         return self.groups[-1]
 
     def note(self, tried: ProgramResult) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -119,13 +119,13 @@ _KILLED = (Kind.TIMEOUT, Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
 
 
 class Prober(Protocol):
-    """Builds and runs candidates, all at once, each in a process that may die.
-    `slots` is their maximal number; None if the caller decides."""
-
-    slots: int | None
+    """Builds and runs candidates, all at once, each in a process that may die."""
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         """Return how each candidate ended; stages after `until` may be left out."""
+
+
+MakeProber = Callable[[PreparedCase, Path], Prober]
 
 
 def prepare_cache(prepared: PreparedCase, scratch: Path) -> None:
@@ -137,10 +137,8 @@ def prepare_cache(prepared: PreparedCase, scratch: Path) -> None:
         prepared.preload(INDUCTOR_MODULES)
 
 
-class LocalProber:
+class ForkingProber:
     """Forks a child for each candidate. Preloads the modules of torch that a child imported."""
-
-    slots: int | None = None
 
     def __init__(self, prepared: PreparedCase, scratch: Path) -> None:
         self.prepared, self.scratch = prepared, scratch

@@ -1,0 +1,174 @@
+"""A hunt on a Ray cluster: batches of programs and reductions are tasks, and their results come back to one folder.
+
+    this process ─ Ray ─ task ─ pipe ─ server, a process with the backend and the sources ─ program, a fork of it
+                          └─ minify reduce
+
+Ray starts threads, which do not survive a fork: no process that forks imports it. Ray gives the task of a lost node to
+another one; a server lives as long as the process of Ray's that has started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import logging
+import os
+import pickle
+import shutil
+import socket
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from minifier.data.case.store import load, save
+from minifier.data.case.switches import variables
+from minifier.data.settings import Settings
+from minifier.errors import ToolFailed, UsageError
+from minifier.flow.hunt.executors import now_and_then
+from minifier.flow.hunt.exploring import HuntOptions, broken
+from minifier.flow.hunt.records import PROGRAM, Records
+from minifier.flow.hunt.tasks import Batch, BatchAnswer, Setup, packed, reduce_failure, try_batch, unpack
+from minifier.flow.hunt.trial import Answer
+from minifier.process.machine import cores
+from minifier.process.progress import Phase, Progress, Ui, counted
+
+LOCAL = "local"
+_PROGRAMS_PER_BATCH = 64
+_AHEAD = 2  # batches for each CPU: a task waits for the next one, never a CPU
+_SECONDS_BETWEEN_LOOKS = 0.25
+_CONNECT_SECONDS = 10.0
+
+
+class RayExecutor:
+    """Hands batches and reductions to Ray, one for each CPU that it has, or that are used of them."""
+
+    def __init__(self, ray: Any, slots: int, settings: Settings, ui: Ui) -> None:
+        self.slots, self._ray, self._settings, self._ui = slots, ray, settings, ui
+
+    def explore(self, hunted: HuntOptions, folder: Path, until: float) -> bool:
+        """Explore, as `Executor` says. Lines come in the order of the programs, whichever batch ends first."""
+        records = Records(folder)
+        setup = _setup(pickle.dumps((hunted, replace(self._settings, workers=1), records.tried)))
+        write_pages = now_and_then(hunted, records)
+        for name in hunted.sources:
+            known, start, is_last, running = broken(records), 0, False, deque[Any]()
+            while True:
+                while not is_last and len(running) < _AHEAD * self.slots and time.monotonic() < until:
+                    batch = Batch(name, start, _PROGRAMS_PER_BATCH, until - time.monotonic(), known)
+                    running.append(self._begin(try_batch, setup, batch))
+                    start += _PROGRAMS_PER_BATCH
+                if not running:
+                    break
+                done = f"{counted(len(records.tried), 'program')} tried, {counted(len(records.groups), 'failure')}"
+                self._ui.show(Progress(Phase.HUNTING, hunted.backend, done))
+                answer: BatchAnswer = self._answer(running.popleft())
+                if answer.refused:
+                    raise UsageError(answer.refused)
+                for line in answer.said:
+                    self._ui.say(line)
+                merge(records, answer)
+                write_pages()
+                is_last |= answer.is_last
+            if not is_last:
+                return False
+        return True
+
+    def start_reducing(self, folder: Path, options: Sequence[str]) -> _RayReduction:
+        """Begin a reduction in a task."""
+        return _RayReduction(self._ray, self._begin(reduce_failure, _setup(), packed(folder), options), folder)
+
+    def _begin(self, task: Callable[..., Any], *arguments: Any) -> Any:
+        return self._ray.remote(task).options(num_cpus=1, retry_exceptions=True).remote(*arguments)
+
+    def _answer(self, begun: Any) -> Any:
+        while not self._ray.wait([begun], timeout=_SECONDS_BETWEEN_LOOKS)[0]:
+            self._ui.tick()
+        try:
+            return self._ray.get(begun)
+        except self._ray.exceptions.RayError as error:
+            raise ToolFailed(f"the cluster does not answer any more: {error}") from error
+
+
+def merge(records: Records, answer: BatchAnswer) -> None:
+    """Write the lines of a batch that was tried elsewhere, and keep its failures that are in no group yet."""
+    absent = {(each.subject, each.variant) for each in records.tried if each.answer is Answer.ABSENT}
+    groups = {0: 0}
+    with tempfile.TemporaryDirectory(prefix="minify-hunt-") as scratch:
+        for number, data in answer.failures.items():
+            place = Path(scratch) / str(number)
+            unpack(data, place)
+            case = load(place / "case")
+            save(case, place / "case")  # with the mark of this machine
+            first = json.loads((place / PROGRAM).read_text(encoding="utf-8"))
+            group = records.group_for(case.failure, first["kin"])
+            group = group or records.add(first["name"], first["kin"], place, case.failure)
+            groups[number] = group.number
+    for line in answer.lines:
+        if line.answer is not Answer.ABSENT or (line.subject, line.variant) not in absent:
+            records.note(replace(line, group=groups[line.group]))
+
+
+class _RayReduction:
+    def __init__(self, ray: Any, begun: Any, folder: Path) -> None:
+        self._ray, self._begun, self._folder = ray, begun, folder
+
+    def poll(self) -> int | None:
+        """Return None while it runs; at its end, write its files into the folder here. Return 0, or 1 if it is lost."""
+        if not self._ray.wait([self._begun], timeout=0)[0]:
+            return None
+        try:
+            unpack(self._ray.get(self._begun), self._folder)
+        except self._ray.exceptions.RayError:
+            return 1
+        return 0
+
+    def end(self) -> None:
+        """Give it up."""
+        self._ray.cancel(self._begun, force=True)
+
+
+def _setup(asked: bytes = b"") -> Setup:
+    return Setup(asked, os.getcwd(), variables(os.environ))
+
+
+def _refuse_silence(address: str) -> None:
+    """Raise OSError if nobody listens at HOST:PORT, for which Ray would wait minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+
+
+@contextlib.contextmanager
+def connected(address: str, settings: Settings, ui: Ui) -> Iterator[RayExecutor]:
+    """Yield what runs a hunt on the cluster at the address; `local` starts one of this machine's cores.
+
+    Raises UsageError if that is not possible.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    folder = tempfile.mkdtemp(prefix="minify-ray-", dir="/tmp")  # a short path: those of sockets in it are limited
+    try:
+        ray: Any = importlib.import_module("ray")
+        if address == LOCAL:
+            own: dict[str, Any] = {"num_cpus": settings.workers or cores(), "include_dashboard": False}
+            ray.init(address=LOCAL, **own, _temp_dir=folder, **quiet)
+        else:
+            _refuse_silence(address)
+            ray.init(address=address, **quiet)
+    except Exception as error:  # the user's address, network or versions
+        raise UsageError(
+            f"--cluster {address}: {type(error).__name__}: {error}\n"
+            "Give the address of a running Ray cluster, `auto` on one of its machines, or `local`; Ray is in "
+            "`pip install 'torch-minify[ray]'`."
+        ) from error
+    try:
+        slots = int(ray.cluster_resources().get("CPU", 1))
+        yield RayExecutor(ray, min(settings.workers or slots, slots), settings, ui)
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)

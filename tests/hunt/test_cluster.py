@@ -1,0 +1,82 @@
+"""`minify hunt --cluster local`: a real Ray."""
+
+import json
+
+import pytest
+from test_hunt import BACKEND, lines
+
+# Far more programs than a batch; one of them kills the process that tries programs, once.
+PROGRAMS = """
+    import os
+    import pathlib
+    import signal
+
+    import torch
+
+    KILLED = pathlib.Path(PLACE)
+
+
+    def deadly(x):
+        if not KILLED.exists() and torch.compiler.is_compiling():
+            KILLED.touch()
+            os.kill(os.getppid(), signal.SIGKILL)
+        return x + 1
+
+
+    def programs():
+        x = torch.rand(3)
+        for number in range(70):
+            yield f"right {number}", lambda value: value + 1, (x,), {}
+        yield "deadly", deadly, (x,), {}
+        for number in range(70):
+            yield f"left {number}", lambda value: torch.logsumexp(value, 0), (x,), {}
+        yield "gate", lambda value: torch.sigmoid(value) * 2, (x,), {}
+"""
+
+
+def hunted(project, *options):
+    done = project.minify(
+        *("hunt", "--backend", "faulty", "--import", "faulty_backend", "--out", project.out),
+        *(*options, "mine:programs"),
+        timeout=300,
+    )
+    assert done.code == 1, done.says
+    return done, [(line["subject"], line["answer"], line["group"]) for line in lines(project.out)]
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("workers", [1, 4])
+def test_the_result_is_that_of_one_machine_though_a_server_is_killed(project, workers, tmp_path_factory):
+    killed = tmp_path_factory.mktemp("beside") / "killed"
+    project.write(BACKEND, "faulty_backend.py")
+    project.write(PROGRAMS.replace("PLACE", repr(str(killed))), "mine.py")
+    done, found = hunted(project, "--cluster", "local", "--workers", str(workers))
+    assert done.code == 1 and killed.exists(), done.says
+    summary = json.loads((project.out / "summary.json").read_text())
+    assert summary["sentence"] == "faulty: 71 of 142 work; 2 distinct failures, the worst costs 70 programs"
+    assert sorted(found) == sorted(
+        [
+            *((f"right {n}", "works", 0) for n in range(70)),
+            ("deadly", "works", 0),
+            *((f"left {n}", "fails", 1) for n in range(70)),
+            ("gate", "fails", 2),
+        ]
+    )
+    assert all((project.out / each["folder"] / "repro.py").exists() for each in summary["failures"])
+
+
+@pytest.mark.usefixtures("soak")
+def test_a_cluster_that_nobody_has_started_is_an_error(project):
+    project.write(BACKEND, "faulty_backend.py")
+    project.write(PROGRAMS, "mine.py")
+    done = project.minify(
+        *("hunt", "--backend", "faulty", "--import", "faulty_backend", "--out", project.out),
+        *("--cluster", "127.0.0.1:1", "mine:programs"),
+        timeout=200,
+    )
+    assert (
+        done.code == 2
+        and "--cluster 127.0.0.1:1: ConnectionRefusedError" in done.stderr
+        and "Give the address" in done.stderr
+    )
