@@ -375,7 +375,7 @@ def doctor(as_json: bool) -> int:
     "--known",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Failures that are known: a TOML file with an entry for each. Only another failure makes the exit code 1.",
+    help="Failures that are known, a TOML file or an earlier hunt's folder: only another one makes the exit code 1.",
 )
 @click.option("--write-known", is_flag=True, help="Write the failures into the file of --known.")
 @click.option("--strict", is_flag=True, help="A known failure that is gone makes the exit code 1 too.")
@@ -385,9 +385,9 @@ def hunt(**values: Any) -> int:
     """Run the programs of SOURCES through a backend, and end with a page: what works, what does not, and a verified
     repro of each distinct failure.
 
-    SOURCES are ops, the default: torch's operators on samples of torch's own tests; modules: those of torch.nn;
-    compose: random programs of operators, until the time is up; a name of the entry points minify_hunt_sources; or
-    MODULE:NAME, a function that yields (name, callable, args, kwargs). Examples:
+    SOURCES are ops, the default: torch's operators on samples of torch's own tests; modules: those of torch.nn; models:
+    the architectures of transformers; compose: random programs of operators, until the time is up; a name of the entry
+    points minify_hunt_sources; or MODULE:NAME, a function that yields (name, callable, args, kwargs). Examples:
 
     \b
         minify hunt --backend mybackend --import mypackage

@@ -56,14 +56,14 @@ def hunt_command(values: dict[str, Any], interpreters: Interpreters) -> int:
         failures = distinct(records)
         new, missing = new_failures(records, failures, known), gone(records, failures, known)
         if values["write_known"]:
-            write_known(known_file, records, failures, known)
+            write_known(known_file, {key: known[key] for key in known if key not in missing} | new)
         console.error(first_line(hunted, records))
         for key in missing:
             console.error(f"a known failure is gone: {known[key].what} ({key})")
         if known:
             console.error(f"{counted(len(new), 'failure')} not known{':' if new else ''}")
-            for sentence in new:
-                console.error(f"  {sentence}")
+            for entry in new.values():
+                console.error(f"  {entry.what}")
         console.error(f"{shown_path(folder)} has report.md and index.html")
     if run.interrupted.is_set():
         return int(ExitCode.INTERRUPTED)

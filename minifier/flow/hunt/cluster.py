@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import json
 import logging
 import os
@@ -25,10 +26,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minifier.data.case.store import load, save
+from minifier.data.case.store import CASE, RESULT, load, save
 from minifier.data.case.switches import variables
 from minifier.data.settings import Settings
 from minifier.errors import ToolFailed, UsageError
+from minifier.flow.hunt.behind import known_faults
 from minifier.flow.hunt.executors import now_and_then
 from minifier.flow.hunt.exploring import HuntOptions, broken
 from minifier.flow.hunt.records import PROGRAM, Records
@@ -39,7 +41,6 @@ from minifier.process.progress import Phase, Progress, Ui, counted
 
 LOCAL = "local"
 _PROGRAMS_PER_BATCH = 64
-_AHEAD = 2  # batches for each CPU: a task waits for the next one, never a CPU
 _SECONDS_BETWEEN_LOOKS = 0.25
 _CONNECT_SECONDS = 10.0
 
@@ -51,36 +52,41 @@ class RayExecutor:
         self.slots, self._ray, self._settings, self._ui = slots, ray, settings, ui
 
     def explore(self, hunted: HuntOptions, folder: Path, until: float) -> bool:
-        """Explore, as `Executor` says. Lines come in the order of the programs, whichever batch ends first."""
+        """Explore, as `Executor` says. Batches are taken in in their order, whichever ends first."""
         records = Records(folder)
-        setup = _setup(pickle.dumps((hunted, replace(self._settings, workers=1), records.tried)))
+        setup = self._setup(pickle.dumps((hunted, replace(self._settings, workers=1), records.lines)))
         write_pages = now_and_then(hunted, records)
-        for name in hunted.sources:
-            known, start, is_last, running = broken(records), 0, False, deque[Any]()
-            while True:
-                while not is_last and len(running) < _AHEAD * self.slots and time.monotonic() < until:
-                    batch = Batch(name, start, _PROGRAMS_PER_BATCH, until - time.monotonic(), known)
-                    running.append(self._begin(try_batch, setup, batch))
-                    start += _PROGRAMS_PER_BATCH
-                if not running:
-                    break
-                done = f"{counted(len(records.tried), 'program')} tried, {counted(len(records.groups), 'failure')}"
-                self._ui.show(Progress(Phase.HUNTING, hunted.backend, done))
-                answer: BatchAnswer = self._answer(running.popleft())
-                if answer.refused:
-                    raise UsageError(answer.refused)
-                for line in answer.said:
-                    self._ui.say(line)
-                merge(records, answer)
-                write_pages()
-                is_last |= answer.is_last
-            if not is_last:
-                return False
-        return True
+        ends_at = time.time() + until - time.monotonic()
+        for faults, name in itertools.product((known_faults(records), None), hunted.sources):
+            known, starts, is_last, running = broken(records, name), itertools.count(), False, deque[Any]()
+            try:
+                while running or not (is_last or time.monotonic() > until):
+                    while not is_last and len(running) < self.slots and time.monotonic() < until:
+                        place = next(starts) * _PROGRAMS_PER_BATCH
+                        batch = Batch(name, place, _PROGRAMS_PER_BATCH, ends_at, known, faults)
+                        running.append(self._begin(try_batch, setup, pickle.dumps(batch)))
+                    done = f"{counted(len(records.tried), 'program')} tried, {counted(len(records.groups), 'failure')}"
+                    self._ui.show(Progress(Phase.HUNTING, hunted.backend, done))
+                    answer: BatchAnswer = pickle.loads(self._answer(running.popleft()))
+                    if answer.refused:
+                        raise UsageError(answer.refused)
+                    for line in answer.said:
+                        self._ui.say(line)
+                    merge(records, answer)
+                    write_pages()
+                    is_last |= answer.is_last
+            finally:
+                for begun in running:
+                    self._ray.cancel(begun)
+        return time.monotonic() < until
 
     def start_reducing(self, folder: Path, options: Sequence[str]) -> _RayReduction:
         """Begin a reduction in a task."""
-        return _RayReduction(self._ray, self._begin(reduce_failure, _setup(), packed(folder), options), folder)
+        return _RayReduction(self._ray, self._begin(reduce_failure, self._setup(), packed(folder), options), folder)
+
+    def _setup(self, asked: bytes = b"") -> Any:
+        """Return a reference to what each task of one kind gets."""
+        return self._ray.put(Setup(asked, os.getcwd(), variables(os.environ)))
 
     def _begin(self, task: Callable[..., Any], *arguments: Any) -> Any:
         return self._ray.remote(task).options(num_cpus=1, retry_exceptions=True).remote(*arguments)
@@ -105,7 +111,8 @@ def merge(records: Records, answer: BatchAnswer) -> None:
             case = load(place / "case")
             save(case, place / "case")  # with the mark of this machine
             first = json.loads((place / PROGRAM).read_text(encoding="utf-8"))
-            group = records.group_for(case.failure, first["kin"])
+            shown = set[int]().union(*(records.shown_before(each) for each in answer.lines if each.group == number))
+            group = records.group_for(case.failure, first["kin"], shown)
             group = group or records.add(first["name"], first["kin"], place, case.failure)
             groups[number] = group.number
     for line in answer.lines:
@@ -122,18 +129,23 @@ class _RayReduction:
         if not self._ray.wait([self._begun], timeout=0)[0]:
             return None
         try:
-            unpack(self._ray.get(self._begun), self._folder)
+            data = self._ray.get(self._begun)
         except self._ray.exceptions.RayError:
             return 1
+        with tempfile.TemporaryDirectory(prefix=".", dir=self._folder.parent) as beside:
+            place = Path(beside)
+            unpack(data, place)
+            for case in place.rglob(CASE):
+                save(load(case.parent), case.parent)  # with the mark of this machine
+            for path in sorted(filter(Path.is_file, place.rglob("*")), key=lambda each: each.name == RESULT):
+                target = self._folder / path.relative_to(place)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                path.replace(target)  # a folder with a result is whole
         return 0
 
     def end(self) -> None:
         """Give it up."""
         self._ray.cancel(self._begun, force=True)
-
-
-def _setup(asked: bytes = b"") -> Setup:
-    return Setup(asked, os.getcwd(), variables(os.environ))
 
 
 def _refuse_silence(address: str) -> None:
@@ -151,16 +163,18 @@ def connected(address: str, settings: Settings, ui: Ui) -> Iterator[RayExecutor]
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
-    folder = tempfile.mkdtemp(prefix="minify-ray-", dir="/tmp")  # a short path: those of sockets in it are limited
+    folder = ""
     try:
         ray: Any = importlib.import_module("ray")
         if address == LOCAL:
             own: dict[str, Any] = {"num_cpus": settings.workers or cores(), "include_dashboard": False}
+            folder = tempfile.mkdtemp(prefix="minify-ray-", dir="/tmp")  # short: paths of sockets in it are limited
             ray.init(address=LOCAL, **own, _temp_dir=folder, **quiet)
         else:
             _refuse_silence(address)
             ray.init(address=address, **quiet)
     except Exception as error:  # the user's address, network or versions
+        shutil.rmtree(folder, ignore_errors=True)
         raise UsageError(
             f"--cluster {address}: {type(error).__name__}: {error}\n"
             "Give the address of a running Ray cluster, `auto` on one of its machines, or `local`; Ray is in "

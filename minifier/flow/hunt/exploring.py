@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from minifier.data.settings import Settings
 from minifier.errors import FailsByItself, MinifyError, UsageError
 from minifier.flow.embed.function import record_graphs
 from minifier.flow.first_failure import first_failure
+from minifier.flow.hunt.behind import KnownFaults, known_faults
 from minifier.flow.hunt.programs import Program, ProgramFilter
 from minifier.flow.hunt.records import ProgramResult, Records
 from minifier.flow.hunt.sources import source
@@ -37,7 +38,7 @@ from minifier.repro.report.privacy import shareable
 from minifier.torch_side.fx.tensors import one_thread
 from minifier.torch_side.torch_private.dynamo import compiler_for, warm_up_dynamo
 
-DEFAULT_TIMEOUT_SECONDS = 60.0  # of a program
+_TIMEOUT_SECONDS = 60.0  # of a program
 _PROGRAMS_PER_FORK = 8  # most of what a fork costs is its first trace
 _LATEST_START = 0.25  # of the time limit: later a fork begins no further program
 _RECORDING_SECONDS = 120.0
@@ -79,9 +80,8 @@ def explore(
     until: float,
     ui: Ui,
     write_pages: Callable[[], None],
-    now: Callable[[], float] = time.monotonic,
 ) -> bool:
-    """Try the programs that have no line yet, until the clock says `until`; return whether all have one then.
+    """Try the programs that have no line yet, until the clock says `until`; return whether all have one by then.
 
     Calls `write_pages` after each few.
 
@@ -89,20 +89,19 @@ def explore(
     """
     with tempfile.TemporaryDirectory(prefix="minify-hunt-") as scratch:
         explorer = Explorer(hunted, records, settings, Path(scratch), ui)
-        for name in hunted.sources:
-            programs = explorer.programs(name, broken(records))  # a source may look at what others have shown
-            while some := explorer.next_of(programs):
-                if now() >= until:
-                    return False
-                explorer.try_programs(some, until - now())
+        for faults, name in itertools.product((known_faults(records), None), hunted.sources):
+            programs = explorer.programs(name, broken(records, name), faults)
+            while time.monotonic() < until and (some := explorer.next_of(programs)):
+                explorer.try_programs(some, until)
                 write_pages()
-    return True
+    return time.monotonic() < until
 
 
-def broken(records: Records) -> frozenset[tuple[str, str]]:
-    """Return what does not work by itself, as (subject, variant)."""
+def broken(records: Records, source: str) -> frozenset[tuple[str, str]]:
+    """Return what does not work by itself, as (subject, variant), as far as the sources before this one have shown."""
+    before = itertools.takewhile(lambda each: each.source != source, records.tried)
     answers = Answer.FAILS, Answer.UNSUPPORTED
-    return frozenset((each.subject, each.variant) for each in records.tried if each.answer in answers)
+    return frozenset((each.subject, each.variant) for each in before if each.answer in answers)
 
 
 class Explorer:
@@ -114,7 +113,7 @@ class Explorer:
     def __init__(self, hunted: HuntOptions, records: Records, settings: Settings, scratch: Path, ui: Ui) -> None:
         self.records, self.scratch = records, scratch
         self._hunted, self._settings, self._ui, self._slots = hunted, settings, ui, settings.workers or cores()
-        self._limits = Limits(settings.timeout or DEFAULT_TIMEOUT_SECONDS, settings.memory)
+        self._limits = Limits(settings.timeout or _TIMEOUT_SECONDS, settings.memory)
         if os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())
         (looked,) = self._run([self._look_at_import], Limits(_RECORDING_SECONDS))
@@ -127,8 +126,10 @@ class Explorer:
             self._backend = None if looked.result["threads"] else hunted.imported()
             warm_up_dynamo()
         self._has_recorded = False
-        self._known = {each.name for each in records.tried}
-        self._absent = {(each.subject, each.variant) for each in records.tried if each.answer is Answer.ABSENT}
+        self._known: set[tuple[str, tuple[int, ...]]] = set()
+        self._absent: dict[tuple[str, str], int] = {}  # the number of the first sample that is not there
+        for line in records.lines:
+            self.take_in(line)
         with one_thread():
             self._sources = {name: source(name) for name in hunted.sources}
 
@@ -140,11 +141,21 @@ class Explorer:
             return {"refused": str(error), "threads": False}
         return {"refused": "", "threads": threads() > before}
 
-    def programs(self, name: str, broken: Collection[tuple[str, str]]) -> Iterator[Program]:
-        """Yield the programs of a source, which may leave out what is `broken`. An error of the source's ends them."""
-        wanted = replace(self._hunted.wanted, broken=frozenset(broken))
+    def programs(
+        self, name: str, known: frozenset[tuple[str, str]], faults: KnownFaults | None = None
+    ) -> Iterator[Program]:
+        """Yield the programs of a source, which may leave out what is `known` to be broken.
+
+        With `faults`, only their programs, with their ops in eager mode. An error of the source's ends them.
+        """
+        wanted = replace(self._hunted.wanted, broken=known)
+        if faults is not None and (wanted.dynamic or not faults.programs):
+            return  # dynamic sizes are inputs of a graph, which cannot be called alone
         try:
-            yield from (replace(made, source=name) for made in self._sources[name](wanted))
+            programs = (replace(made, source=name) for made in self._sources[name](wanted))
+            yield from programs if faults is None else faults.behind(programs)
+        except UsageError:
+            raise
         except Exception as error:  # noqa: BLE001 - of the user's own source
             self._ui.say(f"the source {name} ends here: {headline(error)}")
 
@@ -155,11 +166,11 @@ class Explorer:
 
     def _is_open(self, program: Program) -> bool:
         """Whether the program has no line yet, and is not beyond the last sample."""
-        return program.name not in self._known and (program.subject, program.variant) not in self._absent
+        first_absent = self._absent.get((program.subject, program.variant), program.number + 1)
+        return (program.name, program.behind) not in self._known and program.number < first_absent
 
-    def try_programs(self, programs: Sequence[Program], seconds: float) -> None:
-        """Try programs, several in each fork, and write their lines. Begin nothing after so many seconds."""
-        until = time.monotonic() + seconds
+    def try_programs(self, programs: Sequence[Program], until: float) -> None:
+        """Try programs, several in each fork, and write their lines. Begin nothing once the clock says `until`."""
         programs = list(filter(self._is_open, programs))
         count = min(max(self._slots, -(-len(programs) // _PROGRAMS_PER_FORK)), len(programs))
         batches = deque(programs[place::count] for place in range(count))
@@ -206,12 +217,17 @@ class Explorer:
             if line is None:
                 alone.append([program])
                 continue
-            self.records.note(line)
-            self._known.add(line.name)
-            if line.answer is Answer.ABSENT:
-                self._absent.add((line.subject, line.variant))
+            self.records.note(replace(line, shows=trial.shows))
+            self.take_in(line)
         rest = [program for program in batch if program.name not in trials]
         return [*alone, *([rest] if rest else [])]
+
+    def take_in(self, line: ProgramResult) -> None:
+        """Note that a program was tried."""
+        self._known.add((line.name, line.behind))
+        if line.answer is Answer.ABSENT:
+            place = line.subject, line.variant
+            self._absent[place] = min(line.number, self._absent.get(place, line.number))
 
     def _judged(self, program: Program, trial: Trial, is_alone: bool) -> ProgramResult | None:
         """Return the line of a program. If its results differ from eager's, or it raised, its graphs decide.
@@ -243,7 +259,7 @@ class Explorer:
             if found is None:
                 return self._without_graph(program, trial, "", is_alone)
             case = load(found.case)
-            group = self.records.group_for(case.failure, program.kin)
+            group = self.records.group_for(case.failure, program.kin, self.records.shown_before(program))
             group = group or self.records.add(program.name, program.kin, found.path, case.failure)
             return _line(program, Answer.FAILS, case.failure.sentence, group.number)
 
@@ -274,7 +290,7 @@ class Explorer:
 
 
 def _trial(told: dict[str, Any]) -> Trial:
-    return Trial(**{**told, "answer": Answer(told["answer"])})
+    return Trial(**{**told, "answer": Answer(told["answer"]), "shows": tuple(told["shows"])})
 
 
 def _ended(end: ChildEnd) -> Trial:
@@ -288,4 +304,4 @@ def _ended(end: ChildEnd) -> Trial:
 def _line(program: Program, answer: Answer, reason: str, group: int = 0) -> ProgramResult:
     """Return what came of a program, for files that are passed on: without private paths and control characters."""
     place = program.source, printable(program.subject, kept=""), program.variant, program.number
-    return ProgramResult(*place, answer, printable(shareable(reason), kept=""), group)
+    return ProgramResult(*place, answer, printable(shareable(reason), kept=""), group, program.behind)

@@ -8,16 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from minifier.data.case.run_folder import RunFolder, shown_path
-from minifier.data.case.store import RESULT
 from minifier.errors import UsageError
 from minifier.flow.attempt import Run
 from minifier.flow.embed.reducing import LOG
-from minifier.flow.folders import lock_run
+from minifier.flow.folders import is_running, lock_run
 from minifier.flow.foreign_code import foreign_code_in
 from minifier.flow.hunt.executors import Executor, Reduction
 from minifier.flow.hunt.exploring import HuntOptions
 from minifier.flow.hunt.page import write_pages
-from minifier.flow.hunt.records import Group, Records
+from minifier.flow.hunt.records import HUNT, Group, Records
 from minifier.process.interrupts import deaf
 from minifier.process.progress import Phase, Progress, counted
 
@@ -33,30 +32,31 @@ def hunt(hunted: HuntOptions, records: Records, run: Run, executor: Executor, se
     The pages are written now and then, and after each reduction. Raises UsageError if the sources have no program, or
     the folder has another hunt.
     """
-    is_new = not records.folder.exists()
+    was_there, is_new = records.folder.exists(), not (records.folder / HUNT).exists()
     records.begin(asdict(hunted))
     lock_run(records.folder, run)
     try:
         return _run_phases(hunted, records, run, executor, seconds)
     except UsageError:
         if is_new and not Records(records.folder).tried:
-            RunFolder(records.folder).clear(keep=False)
+            RunFolder(records.folder).clear(keep=was_there)
         raise
 
 
 def _run_phases(hunted: HuntOptions, records: Records, run: Run, executor: Executor, seconds: float) -> Records:
-    """Try programs for a part of the time, and reduce; if time is left then, try more of them, and reduce again."""
+    """Try programs for a part of the time, and reduce, again and again: what is known may hide something else."""
     begun = time.monotonic()
-    until, first = begun + seconds, begun + _FIRST_FRACTION * seconds
-    is_complete, reduced = False, set[int]()
-    for limit in (first, until):
-        if time.monotonic() < limit and not is_complete:
-            is_complete, records = _explore(hunted, records.folder, run, executor, limit)
+    until, limit = begun + seconds, begun + _FIRST_FRACTION * seconds
+    known = set[int]()
+    while True:
+        is_complete, records = _explore(hunted, records.folder, run, executor, limit)
+        reduced = set[int]()
         if not run.interrupted.is_set():
-            reduced |= _reduce(hunted, records, run, executor, reduced, lambda: time.monotonic() < until)
-        if run.interrupted.is_set():
-            break
-    return records
+            reduced = _reduce(hunted, records, run, executor, known, lambda: time.monotonic() < until)
+        known |= reduced
+        if run.interrupted.is_set() or time.monotonic() > until or (is_complete and not reduced):
+            return records
+        limit = until
 
 
 def _explore(hunted: HuntOptions, folder: Path, run: Run, executor: Executor, until: float) -> tuple[bool, Records]:
@@ -89,16 +89,20 @@ def _reduce(
 ) -> set[int]:
     """Reduce what is not reduced yet, the failures of most programs first, several at once; begin none late.
 
+    Of failures that look the same, only a few are begun: what they show may be that of the others as well.
     Each is a `minify reduce`; its log says why there is no repro. `known` are the numbers of
     groups that were tried before. Return those that were begun.
     """
     left = [group for group in records.groups if group.number not in known]
-    waiting = [group for group in left if not (group.folder.path / RESULT).exists()]
+    waiting: list[Group] = []
+    for group in sorted(left, key=records.cost, reverse=True):
+        is_open = records.cost(group) and not group.is_reduced and not is_running(group.folder.path)
+        if is_open and sum(group.is_like(other) for other in waiting) < executor.slots:
+            waiting.append(group)
+    waiting.reverse()
     begun: set[int] = set()
-    waiting.sort(key=records.cost)
     running: dict[Reduction, Group] = {}
-    timeout = [] if run.settings.timeout is None else ["--timeout", str(run.settings.timeout)]
-    options = ["--no-explain", "--verify", _INTERPRETERS, "--workers", "1", *timeout]
+    options = ["--no-explain", "--verify", _INTERPRETERS, "--workers", "1", "--timeout", str(run.settings.timeout)]
     try:
         while running or (waiting and is_time()):
             while waiting and len(running) < executor.slots and is_time():
@@ -109,10 +113,9 @@ def _reduce(
                 run.ui.say(f"failure {group.number}, {group.kin}: {group.failure.sentence}")
                 begun.add(group.number)
                 running[executor.start_reducing(group.folder.path, options)] = group
-            done = len(records.groups) - len(waiting) - len(running)
-            run.ui.show(
-                Progress(Phase.HUNTING, hunted.backend, f"reduced {done} of {counted(len(records.groups), 'failure')}")
-            )
+            asked = counted(len(begun) + len(waiting), "failure")
+            done = f"reduced {len(begun) - len(running)} of {asked}"
+            run.ui.show(Progress(Phase.HUNTING, hunted.backend, done))
             for reduction in [each for each in running if each.poll() is not None]:
                 group = running.pop(reduction)
                 if not group.folder.repro.exists():

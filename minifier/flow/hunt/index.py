@@ -62,8 +62,7 @@ def _failures(records: Records, failures: list[DistinctFailure]) -> str:
         place = failure.group.folder.path.relative_to(records.folder)
         repro = failure.group.folder.repro
         text = repro.read_text(encoding="utf-8") if repro.exists() else ""
-        cost = f"{counted(failure.programs, 'program')} of {', '.join(failure.subjects)}"
-        note = f"<small>({escape(cost)}; {escape(failure.status)})</small>"
+        note = f"<small>({escape(failure.cost)}; {escape(failure.status)})</small>"
         blocks.append(
             f'<details id="failure-{failure.group.number}"><summary><code>{escape(failure.what)}</code>: '
             f"{escape(failure.group.failure.sentence)} {note}</summary>"

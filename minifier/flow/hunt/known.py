@@ -13,8 +13,8 @@ from pathlib import Path
 from minifier.data.case.store import write_atomically
 from minifier.data.failure.normalise import printable
 from minifier.errors import UsageError
-from minifier.flow.hunt.records import Records
-from minifier.flow.hunt.summary import DistinctFailure
+from minifier.flow.hunt.records import HUNT, Records
+from minifier.flow.hunt.summary import DistinctFailure, distinct
 from minifier.flow.hunt.trial import Answer
 
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -34,8 +34,12 @@ class KnownFailure:
 def read_known(path: Path, is_written: bool) -> dict[str, KnownFailure]:
     """Return the entries of the file by key; none of a file that is not there yet and `is_written`.
 
-    Raises UsageError for a file that is damaged, or missing.
+    The folder of an earlier hunt has an entry for each of its failures. Raises UsageError for a file that is damaged,
+    or missing.
     """
+    if (path / HUNT).exists() and not is_written:
+        earlier = Records(path)
+        return new_failures(earlier, distinct(earlier), {})
     if not path.exists() and is_written:
         return {}
     try:
@@ -48,14 +52,21 @@ def read_known(path: Path, is_written: bool) -> dict[str, KnownFailure]:
     return known
 
 
-def new_failures(records: Records, failures: Sequence[DistinctFailure], known: Mapping[str, KnownFailure]) -> list[str]:
-    """Return a sentence for each failure that is not known: by its key, or else by the program that shows it first."""
+def new_failures(
+    records: Records, failures: Sequence[DistinctFailure], known: Mapping[str, KnownFailure]
+) -> dict[str, KnownFailure]:
+    """Return an entry for each failure that is not known: by its key, or without one by the program that shows it."""
+    today = datetime.date.today().isoformat()
     programs = {entry.program for entry in known.values()}
-    new = [each for each in failures if each.key not in known and each.group.program not in programs]
-    alone = [each for each in records.tried if each.is_without_graph and each.name not in programs]
-    return [f"{each.what}: {each.group.failure.sentence}" for each in new] + [
-        f"{each.name}: {each.reason}" for each in alone
-    ]
+    new: dict[str, KnownFailure] = {}
+    for each in failures:
+        what = f"{each.what}: {each.group.failure.sentence}"
+        if each.key not in known and (each.key or each.group.program not in programs):
+            new[each.key or each.group.program] = KnownFailure(each.group.program, what, since=today)
+    for line in records.without_graph:
+        if line.name not in programs:
+            new[line.name] = KnownFailure(line.name, f"{line.name}: {line.reason}", since=today)
+    return new
 
 
 def gone(records: Records, failures: Sequence[DistinctFailure], known: Mapping[str, KnownFailure]) -> list[str]:
@@ -65,27 +76,11 @@ def gone(records: Records, failures: Sequence[DistinctFailure], known: Mapping[s
     return [key for key, entry in known.items() if key not in seen and entry.program in works]
 
 
-def write_known(
-    path: Path, records: Records, failures: Sequence[DistinctFailure], known: Mapping[str, KnownFailure]
-) -> None:
-    """Write the file anew: the entries that still fail or were not tried stay, and each new failure gets one.
-
-    A failure without a key is an entry by its program.
-    """
-    missing = set(gone(records, failures, known))
-    left = {key: entry for key, entry in known.items() if key not in missing}
-    programs = {entry.program for entry in left.values()}
-    today = datetime.date.today().isoformat()
-    for each in failures:
-        if each.key not in left and each.group.program not in programs:
-            what = f"{each.what}: {each.group.failure.sentence}"
-            left[each.key or each.group.program] = KnownFailure(each.group.program, what, since=today)
-    for line in records.tried:
-        if line.is_without_graph and line.name not in programs:
-            left[line.name] = KnownFailure(line.name, line.reason, since=today)
+def write_known(path: Path, known: Mapping[str, KnownFailure]) -> None:
+    """Write the entries."""
     tables = (
         f"[{_text(key)}]\n" + "".join(f"{name} = {_text(value)}\n" for name, value in asdict(entry).items())
-        for key, entry in left.items()
+        for key, entry in known.items()
     )
     write_atomically(path, "\n".join(tables))
 

@@ -29,8 +29,9 @@ def first_line(hunted: HuntOptions, records: Records) -> str:
     told = []
     for variant in dict.fromkeys(variant for _, variant in known):
         asked = [cell for (_, each), cell in known.items() if each == variant and cell.answer in _ANSWERED]
-        works = sum(cell.answer is Answer.WORKS for cell in asked)
-        told.append(f"{works} of {len(asked)}{f' in {variant}' if variant else ''}")
+        answers = Counter(cell.answer for cell in asked)
+        fell_back = f" ({answers[Answer.FALLBACK]} by fallback)" if answers[Answer.FALLBACK] else ""
+        told.append(f"{answers[Answer.WORKS]} of {len(asked)}{f' in {variant}' if variant else ''}{fell_back}")
     sentence = f"{hunted.backend}: {', '.join(told) or 'nothing'} work"
     if not failures:
         return sentence
@@ -70,6 +71,7 @@ def _summary(hunted: HuntOptions, records: Records, failures: list[DistinctFailu
                 "status": each.status,
                 "key": each.key or None,
                 "programs": each.programs,
+                "confirmed": each.confirmed,
                 "subjects": list(each.subjects),
             }
             for each in failures
@@ -116,19 +118,18 @@ def _report(records: Records, failures: list[DistinctFailure], title: str) -> st
         (
             f"{each.what}: {each.group.failure.sentence}",
             f"{_place(records, each)}: {each.status}",
-            str(each.programs),
-            ", ".join(each.subjects[:5]) + (" ..." if len(each.subjects) > 5 else ""),
+            each.cost,
         )
         for each in failures
     ]
     blocks = [f"# {prose(title)}"]
     if rows:
-        blocks.append(table(("failure", "repro", "programs", "of"), rows))
+        blocks.append(table(("failure", "repro", "costs"), rows))
     for each in failures:
         repro = each.group.folder.repro
         if repro.exists():
             blocks += [f"## {prose(each.what)}", fence(repro.read_text(encoding="utf-8"), "python")]
-    blocks += _counted("Failures without a graph", (each for each in records.tried if each.is_without_graph))
+    blocks += _counted("Failures without a graph", records.without_graph)
     rest = (each for each in records.tried if each.answer not in (Answer.WORKS, Answer.FAILS, Answer.ABSENT))
     blocks += _counted("Neither works nor fails", rest)
     return "\n\n".join(blocks) + "\n"

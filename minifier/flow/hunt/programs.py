@@ -26,6 +26,7 @@ class Program:
     subject: the op, module or model that it tries, a row of the table. variant: the dtype, a column. number: which of
     their samples. `make` returns the program, made anew each time. It draws from generators that are seeded before.
     `has_kin`: wrong results of programs of this subject are one failure, as far as is known ahead of a reduction.
+    `behind` are the numbers of known failures whose ops run in eager mode, none for the program itself.
     """
 
     subject: str
@@ -34,6 +35,7 @@ class Program:
     make: Callable[[], Call]
     source: str = ""
     has_kin: bool = True
+    behind: tuple[int, ...] = ()
 
     @property
     def kin(self) -> str:
@@ -53,12 +55,18 @@ def name_of(source: str, subject: str, variant: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of tensors alone, its source, the tensors to call it with, and the modules that it calls."""
+    """A function of tensors alone, its source, the tensors to call it with, and the modules that it calls.
+
+    `shows` are the numbers of known failures whose ops run in eager mode in it. `these_alone` is the same function with
+    all other ops in eager mode instead.
+    """
 
     function: Callable[..., Any]
     source: str
     tensors: list[torch.Tensor]
     modules: tuple[torch.nn.Module, ...] = ()
+    shows: tuple[int, ...] = ()
+    these_alone: Callable[..., Any] | None = None
 
 
 class Source(Protocol):

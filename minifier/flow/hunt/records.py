@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from minifier.data.case.run_folder import RunFolder, ignore_results
-from minifier.data.case.store import CASE, load, write_atomically
+from minifier.data.case.store import CASE, RESULT, load, write_atomically
 from minifier.data.failure import Failure, Kind, same
 from minifier.errors import UsageError
-from minifier.flow.hunt.programs import name_of
+from minifier.flow.hunt.programs import Program, name_of
 from minifier.flow.hunt.trial import Answer
 
 HUNT, LINES, FAILURES, PROGRAM = "hunt.json", "results.jsonl", "failures", "program.json"
@@ -23,7 +23,11 @@ _MAX_SLUG = 60  # characters of a folder's name
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """What came of a program: a line of results.jsonl. `group` is the number of its group of failures, 0 for none."""
+    """What came of a program: a line of results.jsonl. `group` is the number of its group of failures, 0 for none.
+
+    `behind` are the numbers of known failures whose ops ran in eager mode, none for the program itself; `shows` are
+    those whose ops the program has.
+    """
 
     source: str
     subject: str
@@ -32,6 +36,8 @@ class ProgramResult:
     answer: Answer
     reason: str = ""
     group: int = 0
+    behind: tuple[int, ...] = ()
+    shows: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -39,14 +45,14 @@ class ProgramResult:
         return name_of(self.source, self.subject, self.variant, self.number)
 
     @property
+    def is_right(self) -> bool:
+        """Whether nothing of the program fails, or nothing of it is left."""
+        return self.answer in (Answer.WORKS, Answer.FALLBACK, Answer.NO_GRAPH)
+
+    @property
     def told(self) -> str:
         """The answer, and its reason if it has one."""
         return f"{self.answer.value}: {self.reason}" if self.reason else self.answer.value
-
-    @property
-    def is_without_graph(self) -> bool:
-        """Whether the program fails, and no graph of it does that could be saved."""
-        return self.answer is Answer.FAILS and not self.group
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +68,31 @@ class Group:
     program: str
     failure: Failure
 
+    @property
+    def is_reduced(self) -> bool:
+        """Whether its run has a result."""
+        return (self.folder.path / RESULT).exists()
+
+    @property
+    def is_deadly(self) -> bool:
+        """Whether a process that shows it dies or hangs."""
+        return self.failure.fingerprint.kind in (Kind.SIGNAL, Kind.EXIT, Kind.TIMEOUT, Kind.OUT_OF_MEMORY)
+
+    def is_like(self, other: Group) -> bool:
+        """Whether the failures look the same."""
+        return same(self.failure.fingerprint, other.failure.fingerprint)
+
     def has(self, failure: Failure, kin: str) -> bool:
         """Whether a program's failure is this one.
 
         Wrong results, deaths and hangs say too little of themselves: what is tried has to be the same.
         """
-        names_itself = failure.fingerprint.kind is Kind.EXCEPTION and bool(failure.fingerprint.message)
-        return (names_itself or kin == self.kin) and same(self.failure.fingerprint, failure.fingerprint)
+        return (names_itself(failure) or kin == self.kin) and same(self.failure.fingerprint, failure.fingerprint)
+
+
+def names_itself(failure: Failure) -> bool:
+    """Whether it is an exception with a message."""
+    return failure.fingerprint.kind is Kind.EXCEPTION and bool(failure.fingerprint.message)
 
 
 class Records:
@@ -79,10 +103,49 @@ class Records:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.tried = list(self._lines())
+        self._tried: dict[str, ProgramResult] = {}
+        self._behind: list[ProgramResult] = []
+        for line in self._read():
+            self._keep(line)
         self.groups = list(self._groups())
 
-    def _lines(self) -> Iterator[ProgramResult]:
+    @property
+    def tried(self) -> list[ProgramResult]:
+        """What came of the programs themselves."""
+        return list(self._tried.values())
+
+    @property
+    def without_graph(self) -> list[ProgramResult]:
+        """What fails without a graph that does, among the programs themselves and behind known failures."""
+        lines = (*self._tried.values(), *self.behind.values())
+        return [each for each in lines if each.answer is Answer.FAILS and not each.group]
+
+    @property
+    def behind(self) -> dict[str, ProgramResult]:
+        """What came last of the programs behind known failures, by the name of the program itself."""
+        return {each.name: each for each in self._behind}
+
+    @property
+    def lines(self) -> tuple[ProgramResult, ...]:
+        """All that is written and holds."""
+        return (*self._tried.values(), *self._behind)
+
+    def _keep(self, line: ProgramResult) -> None:
+        """Take in a line.
+
+        A program that is right behind known failures shows one of those, and no other one. One that fails there shows
+        the failure that it has then, unless its own is known.
+        """
+        if not line.behind:
+            self._tried[line.name] = line
+            return
+        self._behind.append(line)
+        itself = self._tried.get(line.name)
+        group = line.group or (line.is_right and next(iter(line.shows), 0))
+        if itself is not None and group and itself.group not in line.behind:
+            self._tried[line.name] = replace(itself, group=group)
+
+    def _read(self) -> Iterator[ProgramResult]:
         path = self.folder / LINES
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         whole = text[: text.rfind("\n") + 1]
@@ -91,7 +154,8 @@ class Records:
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 fields = json.loads(line)
-                yield ProgramResult(**{**fields, "answer": Answer(fields["answer"])})
+                numbers = {name: tuple(fields[name]) for name in ("behind", "shows")}
+                yield ProgramResult(**{**fields, **numbers, "answer": Answer(fields["answer"])})
             except (ValueError, TypeError, KeyError) as error:
                 raise UsageError(f"{path}, line {number} is damaged ({error}): remove it, to try that again.") from None
 
@@ -112,9 +176,18 @@ class Records:
             raise UsageError(f"{self.folder} has a hunt with other options, which {HUNT} names: take another --out.")
         write_atomically(path, text)
 
-    def group_for(self, failure: Failure, kin: str) -> Group | None:
-        """Return the group that a program's failure belongs to, or None."""
-        return next((group for group in self.groups if group.has(failure, kin)), None)
+    def group_for(self, failure: Failure, kin: str, shown_before: Collection[int] = ()) -> Group | None:
+        """Return the group that a program's failure belongs to, or None.
+
+        It is one of those that the program has shown before only if it says so itself.
+        """
+        groups = (each for each in self.groups if each.number not in shown_before or names_itself(failure))
+        return next((each for each in groups if each.has(failure, kin)), None)
+
+    def shown_before(self, tried: Program | ProgramResult) -> set[int]:
+        """Return the numbers of the failures that a program behind known failures is known to have."""
+        itself = self._tried.get(tried.name)
+        return {*tried.behind, *([itself.group] if tried.behind and itself is not None else ())}
 
     def add(self, program: str, kin: str, found: Path, failure: Failure) -> Group:
         """Keep the Case of a failure that is in no group yet, as a new one; a kill leaves it whole, or not there.
@@ -134,15 +207,19 @@ class Records:
 
     def note(self, tried: ProgramResult) -> None:
         """Write a line, whole."""
-        self.tried.append(tried)
+        self._keep(tried)
         with (self.folder / LINES).open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(tried)) + "\n")
 
+    def programs_of(self, groups: Collection[int]) -> dict[str, ProgramResult]:
+        """Return what shows the failures of these numbers, by the name of the program itself.
+
+        Behind known failures it may have shown one that another one explains since: that counts if it was reduced.
+        """
+        reduced, last = {each.number for each in self.groups if each.is_reduced}, self.behind
+        lines = (each for each in self._behind if each.group in reduced or last[each.name] is each)
+        return {each.name: each for each in (*self.tried, *lines) if each.group in groups}
+
     def cost(self, group: Group) -> int:
         """Return how many programs show the failure."""
-        return sum(each.group == group.number for each in self.tried)
-
-    @property
-    def fails(self) -> bool:
-        """Whether a program fails."""
-        return any(each.answer is Answer.FAILS for each in self.tried)
+        return len(self.programs_of([group.number]))

@@ -8,7 +8,8 @@ import itertools
 import os
 import pickle
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from minifier.data.settings import Settings
@@ -18,9 +19,11 @@ from minifier.flow.hunt.programs import Program
 from minifier.flow.hunt.records import ProgramResult, Records
 from minifier.flow.hunt.tasks import Batch, BatchAnswer, packed
 from minifier.flow.prepare import import_torch
-from minifier.process.descendants import adopt_orphans
+from minifier.process.descendants import adopt_orphans, die_with_parent
 from minifier.process.descriptors import out_of_the_way
 from minifier.process.progress import Ui
+from minifier.torch_side.fx.tensors import one_thread
+from minifier.torch_side.torch_private.inductor import inductor_cache, inductor_folder
 
 
 class _Said(Ui):
@@ -36,40 +39,45 @@ class _Said(Ui):
 class _Server:
     """Has the backend and the sources imported, and forks its programs."""
 
-    def __init__(self, hunted: HuntOptions, settings: Settings, known: Records, scratch: Path) -> None:
+    def __init__(self, hunted: HuntOptions, settings: Settings, known: Sequence[ProgramResult], scratch: Path) -> None:
         self._ui = _Said()
-        self._explorer = Explorer(hunted, known, settings, scratch, self._ui)
-        self._source: tuple[Batch, Iterator[Program]] | None = None  # after the programs of that batch
+        self._explorer = Explorer(hunted, Records(scratch), settings, scratch, self._ui)
+        for line in known:
+            self._explorer.take_in(line)
+        self._before: tuple[Batch, Iterator[Program]] | None = None  # and the programs after those of that batch
 
     def answer(self, batch: Batch, scratch: Path) -> BatchAnswer:
         """Try the programs of a batch."""
-        programs = self._programs(batch)
+        with one_thread():  # a source may compute here
+            programs = self._programs(batch)
         records = self._explorer.records = Records(scratch)
         self._explorer.scratch = scratch
-        self._explorer.try_programs(programs, batch.seconds)
+        self._explorer.try_programs(programs, time.monotonic() + batch.until - time.time())
         failures = {group.number: packed(group.folder.path) for group in records.groups}
         said, self._ui.lines = tuple(self._ui.lines), []
-        return BatchAnswer(tuple(records.tried), failures, len(programs) < batch.count, said)
+        return BatchAnswer(records.lines, failures, len(programs) < batch.count, said)
 
     def _programs(self, batch: Batch) -> list[Program]:
-        before, place = self._source, 0
-        if before is not None and before[0].source == batch.source and before[0].start + before[0].count <= batch.start:
+        place, before = 0, self._before
+        if before is not None and before[0].precedes(batch):
             place, programs = before[0].start + before[0].count, before[1]
         else:
-            programs = self._explorer.programs(batch.source, batch.broken)
-        self._source = batch, programs
+            programs = self._explorer.programs(batch.source, batch.broken, batch.faults)
+        self._before = batch, programs
         return list(itertools.islice(programs, batch.start - place, batch.start - place + batch.count))
 
 
 def main() -> None:
     """Answer until standard input ends. What programs print goes to standard error."""
+    die_with_parent()
     requests = os.fdopen(out_of_the_way(os.dup(0)), "rb")
     answers = os.fdopen(out_of_the_way(os.dup(1)), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     adopt_orphans()
     import_torch()
-    hunted, settings, tried = pickle.load(requests)
+    inductor_folder(), inductor_cache()  # the answers are cached
+    hunted, settings, known = pickle.load(requests)
     server: _Server | None = None
     while True:
         try:
@@ -78,18 +86,12 @@ def main() -> None:
             return
         tempfile.tempdir = scratch
         try:
-            server = server or _Server(hunted, settings, _known(tried, Path(scratch)), Path(scratch))
-            answer = server.answer(batch, Path(scratch))
+            server = server or _Server(hunted, settings, known, Path(scratch))
+            answer = server.answer(pickle.loads(batch), Path(scratch))
         except MinifyError as error:
             answer = BatchAnswer(refused=str(error))
-        pickle.dump(answer, answers)
+        pickle.dump(pickle.dumps(answer), answers)
         answers.flush()
-
-
-def _known(tried: list[ProgramResult], folder: Path) -> Records:
-    known = Records(folder)
-    known.tried = tried
-    return known
 
 
 if __name__ == "__main__":

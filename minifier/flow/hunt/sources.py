@@ -13,6 +13,7 @@ from minifier.errors import UsageError
 from minifier.flow.embed.function import copied
 from minifier.flow.hunt.compositions import compositions
 from minifier.flow.hunt.databases import modules, operators
+from minifier.flow.hunt.models import models
 from minifier.flow.hunt.programs import Call, Program, ProgramFilter, Source, call_of
 
 ENTRY_POINTS = "minify_hunt_sources"
@@ -21,6 +22,7 @@ ENTRY_POINTS = "minify_hunt_sources"
 _OWN: dict[str, tuple[str, Source]] = {
     "ops": ("torch's operators, on samples of torch's own tests", operators),
     "compose": ("random programs of torch's operators, one after the other until the time is up", compositions),
+    "models": ("the architectures of transformers in tiny configurations", models),
     "modules": ("the modules of torch.nn, on samples of torch's own tests, in training and in evaluation", modules),
 }
 

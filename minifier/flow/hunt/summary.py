@@ -9,25 +9,37 @@ from typing import Any
 from minifier.data.case.store import RESULT
 from minifier.flow.hunt.records import Group, ProgramResult, Records
 from minifier.flow.hunt.trial import Answer
+from minifier.process.progress import counted
+
+_MOST_SUBJECTS = 5  # that are named
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctFailure:
     """A distinct failure: groups whose reduced Cases have one key, the first of which stands for all.
 
-    `numbers` are those of the groups. `programs` show it, which are samples of these `subjects`.
+    `numbers` are those of the groups. So many `programs` show it, which are samples of these `subjects`; of so many it
+    is `confirmed` that they show no other one: with its ops in eager mode they are right.
     """
 
     group: Group
     numbers: frozenset[int]
     result: dict[str, Any]
     programs: int
+    confirmed: int
     subjects: tuple[str, ...]
 
     @property
     def status(self) -> str:
         """How far it came: the status of its run, or `not reduced`."""
         return str(self.result.get("status", "not reduced"))
+
+    @property
+    def cost(self) -> str:
+        """What it costs, in words."""
+        confirmed = f", {self.confirmed} confirmed" if self.confirmed else ""
+        shown = ", ".join(self.subjects[:_MOST_SUBJECTS]) + (" ..." if len(self.subjects) > _MOST_SUBJECTS else "")
+        return f"{counted(self.programs, 'program')} of {shown}{confirmed}"
 
     @property
     def key(self) -> str:
@@ -46,15 +58,18 @@ def distinct(records: Records) -> list[DistinctFailure]:
     by_key: dict[str, list[tuple[Group, dict[str, Any]]]] = {}
     for group in records.groups:
         path = group.folder.path / RESULT
-        result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        result = json.loads(path.read_text(encoding="utf-8")) if group.is_reduced else {}
         key = result.get("failure", {}).get("key") or f"group {group.number}"
         by_key.setdefault(key, []).append((group, result))
     failures = []
     for groups in by_key.values():
         numbers = frozenset(group.number for group, _ in groups)
-        programs = [each for each in records.tried if each.group in numbers]
-        subjects = tuple(dict.fromkeys(each.subject for each in programs))
-        failures.append(DistinctFailure(groups[0][0], numbers, groups[0][1], len(programs), subjects))
+        programs = records.programs_of(numbers)
+        right = (each for name, each in records.behind.items() if name in programs and each.is_right)
+        confirmed = sum(numbers.issuperset(each.shows) for each in right)
+        if programs:  # else all of them have turned out to show another failure
+            subjects = tuple(dict.fromkeys(each.subject for each in programs.values()))
+            failures.append(DistinctFailure(groups[0][0], numbers, groups[0][1], len(programs), confirmed, subjects))
     return sorted(failures, key=lambda each: (-each.programs, each.group.number))
 
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minifier.data.case.store import RESULT
 from minifier.errors import ToolFailed
 
 if TYPE_CHECKING:
+    from minifier.flow.hunt.behind import KnownFaults
     from minifier.flow.hunt.records import ProgramResult
 
 SERVER = "minifier.flow.hunt.server"
@@ -30,13 +30,21 @@ LOG = "minify.log"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Programs to try: so many of a source, from a place in it on, for so many seconds. `broken` is of the filter."""
+    """Programs to try: so many of a source, from a place in it on, up to a time of `time.time`.
+
+    `broken` is of the filter. With `faults`, the programs of those instead, with their ops in eager mode.
+    """
 
     source: str
     start: int
     count: int
-    seconds: float
+    until: float
     broken: frozenset[tuple[str, str]]
+    faults: KnownFaults | None = None
+
+    def precedes(self, other: Batch) -> bool:
+        """Whether the other one is of the same programs, and further on."""
+        return (self.source, self.faults) == (other.source, other.faults) and self.start + self.count <= other.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +62,10 @@ class BatchAnswer:
 
 
 def packed(folder: Path) -> bytes:
-    """Return a folder as an archive. The result of a run is the last file in it: a folder with a result is whole."""
+    """Return a folder as an archive."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
-        for path in sorted(folder.rglob("*"), key=lambda each: each.name == RESULT):
-            if path.is_file() and not path.is_symlink():
-                archive.add(path, str(path.relative_to(folder)))
+        archive.add(folder, ".")
     return data.getvalue()
 
 
@@ -88,7 +94,7 @@ class Setup:
         return self.folder if os.path.isdir(self.folder) else None
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1)
 def _server(setup: Setup) -> subprocess.Popen[bytes]:
     """Return the server of this process of Ray's, which ends with it: its standard input does then."""
     command, pipe = [sys.executable, "-m", SERVER], subprocess.PIPE
@@ -103,8 +109,8 @@ def _send(server: subprocess.Popen[bytes], data: bytes) -> None:
     server.stdin.flush()
 
 
-def try_batch(setup: Setup, batch: Batch) -> Any:
-    """Return the server's answer to a batch. Raises ToolFailed if it ends: Ray tries the task again."""
+def try_batch(setup: Setup, batch: bytes) -> Any:
+    """Return the server's answer to a batch; both are pickled. Raises ToolFailed if it ends: Ray tries that again."""
     server = _server(setup)
     with tempfile.TemporaryDirectory(prefix="minify-hunt-") as scratch:
         try:

@@ -40,6 +40,7 @@ class Answer(str, Enum):
 class Trial:
     """The answer of a trial, with its reason.
 
+    `shows`: the known failures whose ops ran in eager mode.
     `is_open`: the results are not eager's, or not bit for bit, or the compiled program raised (`raised`). Its graphs
     decide what that means; the answer is the one that holds if they are right.
     """
@@ -48,6 +49,7 @@ class Trial:
     reason: str = ""
     is_open: bool = False
     raised: bool = False
+    shows: tuple[int, ...] = ()
 
 
 class _NotMade(Exception):
@@ -65,6 +67,16 @@ def try_program(program: Program, backend: Any, training: bool, dynamic: bool) -
         call, again = _made(program), _made(program)
     except _NotMade as error:
         return error.trial
+    trial = _tried(call, again, backend, training, dynamic)
+    if call.these_alone is None or trial.is_open or trial.answer is not Answer.WORKS:
+        return replace(trial, shows=call.shows)
+    torch.compiler.reset()
+    call, again = (replace(_made(program), function=each.these_alone or each.function) for each in (call, again))
+    alone = _tried(call, again, backend, training, dynamic)
+    return replace(trial, shows=call.shows if alone.is_open or alone.answer is Answer.FAILS else ())
+
+
+def _tried(call: Call, again: Call, backend: Any, training: bool, dynamic: bool) -> Trial:
     eager = observe(call.function, call.tensors, backward=BackwardPass() if training else None)
     if eager.error is not None:
         return Trial(Answer.LEFT_OUT, f"eager raises {headline(eager.error)}")
