@@ -1,1 +1,0 @@
-"""What happens on the other machine, and who waits for it here."""

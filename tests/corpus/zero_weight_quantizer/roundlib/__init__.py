@@ -1,1 +1,0 @@
-"""Runs a graph with the weights of its products rounded to few bits."""
