@@ -12,7 +12,6 @@ from typing import Protocol, TypeVar
 
 LIMIT_SECONDS = 120.0  # an event that takes longer never comes
 _POLL_SECONDS = 0.01
-SLEEP = "time.sleep"  # in scripts and repros whose subject is the time between two calls
 _Found = TypeVar("_Found")
 
 

@@ -53,8 +53,7 @@ STATE = State(
 REPROS = {
     **{name: CASES[name] for name in ("random", "no gradient", "flaky", "a second size")},
     **{name: CASES[name] for name in ("mutation", "gradient", "aliasing", "overwritten", "no exception")},
-    **{name: CASES[name] for name in ("predicate", "flaky at run time", "backward of two results")},
-    "inputs after a second number": CASES["a second number, inputs after the call"],
+    **{name: CASES[name] for name in ("predicate", "backward of two results")},
     "state": replace(EXCEPTION, state=STATE),
     "a pause": replace(CASES["values"], before=(Call(pause=0.3),)),
     "a pause after another graph": replace(

@@ -21,7 +21,6 @@ from minifier.data.case.store import CASE, GRAPH, load, save
 from minifier.data.case.values import SourceExpression
 from minifier.errors import CannotSave, NoRepro, UsageError
 from minifier.flow.check_repro import unpack_bundle
-from minifier.flow.cli.running import GONE, check_command
 from minifier.repro.emit.forms import forms_for
 from minifier.repro.emit.repro import write_repro
 
@@ -170,14 +169,3 @@ def test_a_bomb_is_left_alone(tmp_path, declared):
         unpack_bundle(tmp_path / "bundle.zip", tmp_path)
     written = tmp_path / "repro.py"
     assert not written.exists() if declared == 2**28 else written.stat().st_size <= 2**22 + 2**20
-
-
-@pytest.mark.usefixtures("processes")
-def test_check_of_a_bundle(tmp_path, capsys):
-    path = tmp_path / "bundle.zip"
-    path.write_bytes(bundle(**REPRO, **RESULT))
-    assert check_command(path, 30, trust=True) == GONE and capsys.readouterr().out
-    for data in (b"", bundle(**RESULT), b"PK\3\4"):
-        path.write_bytes(data)
-        with pytest.raises(UsageError):
-            check_command(path, 30, trust=True)

@@ -43,13 +43,8 @@ REFUSED = {
     "relu_before_sin": lambda gm, inputs: any(_reaches(a, b) for a in _nodes(gm, "relu") for b in _nodes(gm, "sin")),
     "cast_and_back": lambda gm, inputs: len(_nodes(gm, "float")) % 2 == 0 and _nodes(gm, "sin"),
     "cos_inside": lambda gm, inputs: any("cos" in str(node.target) for node in _inside(gm)),
-    "wide_pair": lambda gm, inputs: _nodes(gm, "relu") and _nodes(gm, "exp") and _wide(gm),
     "requires_grad": lambda gm, inputs: any(_value(n).requires_grad for n in _nodes(gm, "relu")),
 }
-
-
-def _wide(gm):
-    return any(_value(node).shape[0] % 16 == 0 for node in _nodes(gm, "relu"))
 
 
 def refuse(gm, inputs, *, what):
@@ -57,17 +52,6 @@ def refuse(gm, inputs, *, what):
     if REFUSED[what](gm, inputs):
         raise NotImplementedError(f"{what}: refused")
     return gm.forward
-
-
-def off_by_one(gm, inputs, *, what):
-    """A backend that refuses nothing, and adds one to each result of the ops of this name."""
-
-    class Off(torch.fx.Interpreter):
-        def run_node(self, n):
-            value = super().run_node(n)
-            return value + 1 if n.op != "placeholder" and n in _nodes(gm, what) else value
-
-    return Off(gm).run
 
 
 def distort(gm, inputs, *, what):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from failing_scripts import DEFINITION, ONE_OP, OPS
-from vocabulary import CASES, Project, run_alone, source_of, tree
+from vocabulary import CASES, Project, run_alone, tree
 from warm_command import warm_command, warm_python
 
 pytestmark = pytest.mark.timeout(240)
@@ -197,16 +197,3 @@ def test_standard_files_may_be_closed(project, closing):
     command = f'trap "" CHLD; exec {sys.executable} -m minifier run --verify 1 --out {project.out} failing.py {closing}'
     done = subprocess.run(["bash", "-c", command], cwd=project.folder, env=project.environment(), check=False)
     assert done.returncode == 0 and (project.out / "repro.py").exists()
-
-
-@pytest.mark.soak
-def test_another_backend_that_works_leaves_nothing_to_reduce(project):
-    """An output folder that is a link stays one, and empty."""
-    target = project.root / "target"
-    target.mkdir()
-    project.out.symlink_to(target)
-    project.write(BACKEND, "compilers.py")
-    project.write(source_of(MODEL).replace("Tanh", "ReLU"))
-    done = project.minify("run", "--out", project.out, "--backend", "compilers:no_tanh", "failing.py", "one", "--two")
-    assert done.code == 1 and "no_tanh" in done.stderr
-    assert project.out.is_symlink() and not any(target.iterdir())

@@ -1,8 +1,11 @@
 r"""Wrong numbers: an object of the script that is set as inductor's pass over the graph swaps what is subtracted.
 
-reach: exit 0, 1 op
+reach: exit 0, 2 ops
 shows: post_grad_custom_post_pass.*assert_close
 hides: layer_norm|GatedDelta
+says: at fault  the program's own pass, torch\._inductor\.config\.post_grad_custom_post_pass\navoid     leave out torch
+run: --explain
+layer: soak
 """
 
 import torch

@@ -59,8 +59,8 @@ def logs(line: str, stage: Stage = Stage.COMPILE) -> ChildEnd:
     return ChildEnd({"status": "said", "lines": [(stage.value, line)]}, 0.01, status=0)
 
 
-def dies(number: int = signal.SIGSEGV, output: str = "", stage: Stage = Stage.COMPILE) -> ChildEnd:
-    return ChildEnd(None, 0.01, signal=number, stage=stage.value, output=output)
+def dies(number: int = signal.SIGSEGV, written: str = "", stage: Stage = Stage.COMPILE) -> ChildEnd:
+    return ChildEnd(None, 0.01, signal=number, stage=stage.value, written=written)
 
 
 def exhausts() -> ChildEnd:

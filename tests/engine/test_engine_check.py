@@ -7,6 +7,7 @@ from case_samples import call, method, output, placeholder
 from chains import case_of, chain
 from fake_prober import (
     breaks,
+    dies,
     differs,
     exhausts,
     hangs,
@@ -22,7 +23,7 @@ from fake_prober import (
 from minifier.data.case import Ref
 from minifier.data.case.inputs import Recorded
 from minifier.data.case.ops import with_ops
-from minifier.data.failure import Aspect, Stage
+from minifier.data.failure import Aspect, Stage, Verdict
 from minifier.errors import MinifyError, NoRepro, NothingToReduce, OtherMessage
 from minifier.reduction.check import check
 
@@ -62,6 +63,16 @@ def test_a_failure_that_does_not_show_again(make_lab, what):
     with pytest.raises(error) as raised:
         check(lab)
     assert type(raised.value) is error and 1 <= len(prober.asked) <= most
+
+
+def test_what_native_code_wrote_belongs_to_the_failure_from_then_on(make_lab):
+    of_tanh, of_cos = (dies(written=f"<unknown>:0: error: no tile for {name}\n") for name in ("tanh", "cos"))
+    fault = when(has("tanh"), of_tanh, when(has("cos"), of_cos))
+    lab, _ = make_lab(chain("cos", "tanh", "exp", failing=dies()), fault)
+    case = check(lab)
+    assert case.failure.written == "<unknown>:0: error: no tile for tanh"
+    judged = lab.probe([with_ops(case, ["tanh"]), with_ops(case, ["cos"])])
+    assert [each.verdict for each in judged] == [Verdict.SAME, Verdict.OTHER]
 
 
 def test_a_backend_that_fails_on_nothing(make_lab):

@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from layers import sampled
-from vocabulary import source_of
 
 from minifier.data.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.data.failure.fingerprint import diagnostic, native_frames, native_identity, with_native
@@ -116,28 +114,3 @@ def test_two_deaths_are_told_apart_where_both_are_known():
 def test_what_else_was_written_is_no_part_of_other_failures(kind):
     failure = Failure(Fingerprint(Stage.RUN, kind, message="no end"), kind.value, "no end")
     assert with_native(failure, "a.mlir:1:1: error: no\n") == failure
-
-
-@pytest.mark.timeout(150)
-@pytest.mark.parametrize("how", sampled(["abort", "raise", "crash"]))
-def test_the_reduction_stays_with_the_failure_that_native_code_tells(bureau, how):
-    bureau.capture(
-        source_of(
-            f"""
-            import torch
-            import oddlib.native
-
-            @torch.compile(backend="oddlib_native", options={{"how": {how!r}}})
-            def fn(x):
-                x = torch.softmax(x.cos(), -1) + 1
-                return torch.tanh(x.sin()).exp()
-
-            fn(torch.ones(3))
-            """
-        )
-    )
-    summary, case = bureau.reduce()
-    assert sorted(node.target for node in case.graph.ops) == ["torch.softmax", "torch.tanh"]
-    (other,) = summary.others
-    assert other.ops == 1
-    assert case.failure.written and case.failure.fingerprint.native

@@ -1,35 +1,11 @@
 """The part at fault, and the changes that avoid the failure."""
 
-import shutil
 import zipfile
 
 import pytest
 
 pytestmark = pytest.mark.timeout(300)
-ASKS = {"MINIFY_EXPLAIN": "1"}
 
-# A user's pass of inductor exchanges what is subtracted.
-PASS = """
-import torch
-import torch._inductor.config
-
-class Swap:
-    def __call__(self, graph):
-        for node in graph.nodes:
-            if node.target is torch.ops.aten.sub.Tensor:
-                node.args = node.args[::-1]
-
-    def uuid(self):
-        return b"swap"
-
-torch._inductor.config.post_grad_custom_post_pass = Swap()
-
-def f(x, y):
-    return (x.sin() - y).tanh()
-
-with torch.no_grad():
-    print(torch.compile(f)(torch.ones(64), torch.full((64,), 3.0)).sum())
-"""
 
 # A backend's compiler for backward graphs negates wrongly.
 COMPILER = """
@@ -95,17 +71,6 @@ def test_an_op_has_its_place_in_the_model_and_not_in_the_bundle(project):
     assert "In the model: `tanh` in `Act` (`0.act`)." in (project.out / "report.md").read_text()
     with zipfile.ZipFile(project.out / "bundle.zip") as bundle:
         assert "failing.py:6" not in bundle.read("result.json").decode()
-
-
-@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
-def test_a_pass_is_at_fault_and_may_be_disabled(project, soak):
-    done = project.run(PASS, timeout=280, **ASKS)
-    explained, line = done.result["explained"], 'torch._inductor.config.disabled_passes = "post_grad_custom_post_pass"'
-    assert explained["part"] == "the program's own pass, torch._inductor.config.post_grad_custom_post_pass"
-    assert explained["workarounds"] == ["without torch._inductor.config.post_grad_custom_post_pass = Swap()"]
-    assert line in (project.out / "report.md").read_text()
-    asked = {probe["changed"]: probe["result"] for probe in explained["probes"]}
-    assert asked["without inductor's passes over the joint graph"] == "fails" and asked[line] == "does not fail"
 
 
 def test_a_folder_without_a_repro_is_refused(project):

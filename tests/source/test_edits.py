@@ -113,6 +113,10 @@ CALLED_ONCE = ("functions", "imports")
             "class N:\n def __iter__(s):\n  yield\ndef f():\n for x in N():\n  x\n",
             "\n\ndef iter():\n yield\ndef f():\n for x in iter():\n  x\n",
         ),
+        (
+            "class N:\n def __init__(s):\n  s.n = k\n\n def f(s):\n  s.n\n\ndef g():\n a = N()\n a.f()\n",
+            "\n\ndef f():\n n\n\ndef g():\n global n\n n = k\n f()\n",
+        ),
         ("import torch\nm.n.compile(a)\ntorch.x\n", "import torch\nm.n = torch.compile(m.n, a)\ntorch.x\n"),
         ("for a, b in zip(x, y, strict=True):\n    b\n", "for b in y:\n    b\n"),
         ("[c for a, b, c in zip(x, y, z)]\n", "[c for a, c in zip(x, z)]\n"),

@@ -2,7 +2,6 @@
 
 import libcst as cst
 import pytest
-from vocabulary import run_alone
 
 from minifier.capturing.script import Program
 from minifier.repro.source.modules import with_modules
@@ -106,32 +105,3 @@ def test_arguments_are_set_behind_an_import_from_the_future(tmp_path, monkeypatc
     monkeypatch.setattr("sys.argv", ["failing.py"])
     exec(compile(as_run(Program(str(script), ("--size", "3"))), "failing.py", "exec"), names)
     assert names["result"] == ["--size", "3"] and names["__doc__"] == "Says."
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(240)
-def test_what_is_left_of_a_script_of_a_package_stands_alone(project, tmp_path):
-    project.write("", "package/__init__.py")
-    project.write(
-        "import torch\n\nCOUNT = 3\n\n\ndef other():\n    pass\n\n\ndef say(x):\n    print(x, COUNT)\n",
-        "package/shapes.py",
-    )
-    project.write(
-        """
-        import torch
-        from .shapes import say as tell
-        from . import shapes
-
-        def fn(x):
-            tell(x)
-            return x.sin()
-
-        shapes.other()
-        torch.compile(fn, backend="eager", fullgraph=True)(torch.randn(4))
-        """,
-        "package/failing.py",
-    )
-    done = project.minify("run", "--out", project.out, "--verify", "1", "-m", "package.failing")
-    assert done.code == 0 and done.result["level"] == "source", done.stderr
-    assert "shapes" not in done.repro
-    assert "Unsupported" in run_alone(project.out / "repro.py", tmp_path / "alone").stderr

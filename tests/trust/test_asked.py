@@ -44,12 +44,6 @@ def canary(tmp_path):
     return tmp_path / "canary"
 
 
-def test_a_case_of_ones_own_needs_no_answer(project, case, tmp_path):
-    own = shutil.copytree(case, tmp_path / "moved")
-    done = project.minify("reduce", *BRIEFLY, "--out", project.out, own)
-    assert done.code == 3 and "--trust" not in done.stderr
-
-
 def test_a_case_that_was_edited_needs_one(project, case, canary):
     changed(case, canary)
     before = tree(case)
@@ -60,17 +54,6 @@ def test_a_case_that_was_edited_needs_one(project, case, canary):
     done = project.minify("reduce", *BRIEFLY, "--trust", "--out", project.out, case)
     assert done.code == 3 and canary.exists()
     assert foreign_code_in(project.out) == [], "what is made with --trust is one's own"
-
-
-@pytest.mark.soak
-def test_without_a_key_a_run_goes_on_and_says_so_later(project):
-    nowhere = project.folder / "a-file"
-    nowhere.write_text("")
-    done = project.run(ONE_OP, XDG_DATA_HOME=str(nowhere))
-    assert done.code == 0 and done.result["mark"] is None
-    asked = project.minify("check", project.out, XDG_DATA_HOME=str(nowhere))
-    assert asked.code == 128 and str(nowhere) in asked.stderr
-    assert project.minify("check", "--trust", project.out, XDG_DATA_HOME=str(nowhere)).code == 1
 
 
 def test_ones_own_repro_and_bundle_are_checked_at_once(project, tmp_path):
