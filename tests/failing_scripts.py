@@ -49,3 +49,37 @@ import torch
 
 torch.compile(lambda x: torch.tanh(torch.sin(x)) + 1, backend="acme")(torch.ones(3))
 """
+
+# Backends that refuse a tanh, for a module beside the script.
+NO_TANH = """
+import torch
+from torch._dynamo import register_backend
+
+@register_backend
+def no_tanh(gm, inputs):
+    if any("tanh" in str(node.target) for node in gm.graph.nodes):
+        raise LookupError("no tanh")
+    return gm.forward
+"""
+NO_TANH_OF_AOT = """
+import torch
+from torch._dynamo.backends.common import aot_autograd
+
+
+def lower(gm, inputs):
+    if any("tanh" in str(node.target) for node in gm.graph.nodes):
+        raise NotImplementedError("no lowering for tanh")
+    return gm
+
+
+no_tanh = aot_autograd(fw_compiler=lower)
+"""
+TRAINS = """
+def step(x, weight):
+    hidden = torch.relu(x @ weight) + 1
+    return (torch.tanh(hidden) * hidden).sum()
+
+
+compiled = torch.compile(step, backend=no_tanh, dynamic=DYNAMIC)
+compiled(torch.ones(2, 3), torch.ones(3, 4, requires_grad=True)).backward()
+"""

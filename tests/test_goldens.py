@@ -18,17 +18,7 @@ from outcomes import finished, summed_up, text_of
 from rich.console import Console as RichConsole
 
 import minifier
-from minifier.data.case import (
-    BackendReference,
-    BackendSource,
-    Call,
-    Drawn,
-    Level,
-    Ref,
-    Script,
-    State,
-    TensorInput,
-)
+from minifier.data.case import BackendReference, BackendSource, Call, Drawn, Level, Ref, Script, State, TensorInput
 from minifier.data.failure import ElementPair
 from minifier.flow.cli.console import Console
 from minifier.reduction.summary import OtherFailure

@@ -10,15 +10,7 @@ from vocabulary import Lines
 from minifier.errors import NoRepro
 from minifier.process.forked_step import run_step
 from minifier.process.interrupts import interrupted_afterwards
-from minifier.process.progress import (
-    Phase,
-    PhaseClock,
-    Progress,
-    ProgressPipe,
-    Ui,
-    run_displayed,
-    run_for_result,
-)
+from minifier.process.progress import Phase, PhaseClock, Progress, ProgressPipe, Ui, run_displayed, run_for_result
 
 ONE = Progress(Phase.REDUCING, step="prefix", size=41, probes=7)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from case_samples import small_case
+from failing_scripts import NO_TANH_OF_AOT, TRAINS
 from vocabulary import in_child
 
 from minifier.flow.cli.entry import command_line
@@ -17,26 +18,7 @@ from minifier.torch_side.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(240)
 
-SCRIPT = """
-import torch
-from torch._dynamo.backends.common import aot_autograd
-
-
-def lower(gm, inputs):
-    if any("tanh" in str(node.target) for node in gm.graph.nodes):
-        raise NotImplementedError("no lowering for tanh")
-    return gm
-
-
-def step(x, weight):
-    hidden = torch.relu(x @ weight) + 1
-    return (torch.tanh(hidden) * hidden).sum()
-
-
-backend = aot_autograd(fw_compiler=lower)
-compiled = torch.compile(step, backend=backend, dynamic=True)
-compiled(torch.ones(2, 3), torch.ones(3, 4, requires_grad=True)).backward()
-"""
+SCRIPT = NO_TANH_OF_AOT + TRAINS.replace("DYNAMIC", "True")
 ASKED = [(torch.cuda, "is_available"), (torch.cuda, "_lazy_init"), (torch.accelerator, "is_available")]
 # Functions that run in a child alone, and what the child is for.
 CHILDREN = {

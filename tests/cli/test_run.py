@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from failing_scripts import DEFINITION, ONE_OP, OPS
+from failing_scripts import DEFINITION, NO_TANH, ONE_OP, OPS
 from vocabulary import CASES, Project, run_alone, tree
 from warm_command import warm_command, warm_python
 
@@ -135,16 +135,6 @@ for size in (4, 5, 6):
     assert plain.returncode == 0 and command.communicate(100)[0] == plain.stdout, plain.stderr
 
 
-BACKEND = """
-import torch
-from torch._dynamo import register_backend
-
-@register_backend
-def no_tanh(gm, inputs):
-    if any("tanh" in str(node.target) for node in gm.graph.nodes):
-        raise LookupError("no tanh")
-    return gm.forward
-"""
 MODEL = """
 import sys
 import torch
@@ -169,7 +159,7 @@ sys.meta_path.append(Finder)
 @pytest.mark.soak
 def test_modules_that_a_finder_of_an_editable_install_finds(project):
     """Setuptools and other builders install such a finder at the start of the interpreter, from a .pth file."""
-    project.write(BACKEND, "elsewhere/unlisted.py")
+    project.write(NO_TANH, "elsewhere/unlisted.py")
     project.write(MODEL, "elsewhere/unlisted_main.py")
     project.write(FINDER.replace("FOLDER", repr(str(project.folder / "elsewhere"))), "start/sitecustomize.py")
     options = ("--out", project.out, "--verify", "1", "--backend", "unlisted:no_tanh", "-m", "unlisted_main")
@@ -180,7 +170,7 @@ def test_modules_that_a_finder_of_an_editable_install_finds(project):
 @pytest.mark.soak
 def test_variables_of_the_users_shell(project):
     """No folder of the import path is lost, and torch's own minifier, which one of them starts, stays out of it."""
-    project.write(BACKEND, "../libraries/acme.py")
+    project.write(NO_TANH, "../libraries/acme.py")
     done = project.run(
         "import acme, torch\ntorch.compile(lambda x: torch.tanh(x.sin()), backend='no_tanh')(torch.ones(3))",
         path=[project.root / "libraries"],

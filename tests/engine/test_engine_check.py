@@ -5,20 +5,7 @@ from dataclasses import replace
 import pytest
 from case_samples import call, method, output, placeholder
 from chains import case_of, chain
-from fake_prober import (
-    breaks,
-    dies,
-    differs,
-    exhausts,
-    hangs,
-    has,
-    invalid,
-    passes,
-    planned,
-    raises,
-    targets,
-    when,
-)
+from fake_prober import breaks, dies, differs, exhausts, hangs, has, invalid, passes, planned, raises, targets, when
 
 from minifier.data.case import Ref
 from minifier.data.case.inputs import Recorded

@@ -4,17 +4,7 @@ from dataclasses import replace
 
 import pytest
 from chains import chain
-from fake_prober import (
-    breaks,
-    dies,
-    exhausts,
-    hangs,
-    has,
-    invalid,
-    planned,
-    raises,
-    when,
-)
+from fake_prober import breaks, dies, exhausts, hangs, has, invalid, planned, raises, when
 
 from minifier.data.case.ops import with_ops
 from minifier.data.failure import Verdict

@@ -9,10 +9,7 @@ from pass_rows import is_shown
 from minifier.data.case import Case, Scalar, ScalarInput, Symbolic
 from minifier.data.case.calls import as_function
 from minifier.data.case.expressions import dynamic_dims, floats_in_tensors
-from minifier.data.case.symbolic_sizes import (
-    as_dynamo_would,
-    specialised,
-)
+from minifier.data.case.symbolic_sizes import as_dynamo_would, specialised
 
 
 def dynamos(text, **changes) -> Case:

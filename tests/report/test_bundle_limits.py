@@ -14,13 +14,7 @@ from minifier.errors import UsageError
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.markdown import LIMIT, Report, Section, fence, folded, items, markdown, prose, table
 from minifier.repro.report.outcome import Outcome
-from minifier.repro.report.write_reports import (
-    Consent,
-    fitting,
-    read_finished,
-    write_bundle,
-    write_reports,
-)
+from minifier.repro.report.write_reports import Consent, fitting, read_finished, write_bundle, write_reports
 
 LINES = st.integers(0, 2000).map(lambda count: "\n".join(f"line {number} of it" for number in range(count)))
 BLOCKS = st.one_of(

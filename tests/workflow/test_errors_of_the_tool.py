@@ -14,11 +14,7 @@ from minifier.data.case import Level
 from minifier.data.case.run_folder import RunFolder
 from minifier.data.case.store import load, save
 from minifier.data.settings import Settings
-from minifier.errors import (
-    ExitCode,
-    StoppedAtOnce,
-    StoppedEarly,
-)
+from minifier.errors import ExitCode, StoppedAtOnce, StoppedEarly
 from minifier.flow import repro_search
 from minifier.flow.attempt import Attempt, Run, stopped_if_interrupted
 from minifier.process.progress import SILENT

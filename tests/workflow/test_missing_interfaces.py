@@ -8,6 +8,7 @@ import os
 import pytest
 import torch._functorch.aot_autograd
 import torch._inductor  # noqa: F401
+from failing_scripts import NO_TANH_OF_AOT, TRAINS
 from vocabulary import in_child
 
 from minifier.flow.cli.entry import command_line
@@ -17,37 +18,11 @@ from minifier.torch_side.torch_private.declared import EVERYTHING, INTERFACES
 
 pytestmark = [pytest.mark.usefixtures("soak"), pytest.mark.timeout(300)]
 
-NO_TANH = """
-    import torch
-    from torch._dynamo.backends.common import aot_autograd
-
-
-    def lower(gm, inputs):
-        if any("tanh" in str(node.target) for node in gm.graph.nodes):
-            raise NotImplementedError("no lowering for tanh")
-        return gm
-
-
-    no_tanh = aot_autograd(fw_compiler=lower)
-"""
-TRAINS = """
-    import torch
-    from backend import no_tanh
-
-
-    def step(x, weight):
-        hidden = torch.relu(x @ weight) + 1
-        return (torch.tanh(hidden) * hidden).sum()
-
-
-    torch.compile(step, backend=no_tanh)(torch.ones(2, 3), torch.ones(3, 4, requires_grad=True)).backward()
-"""
-
 
 @pytest.mark.parametrize("missing", INTERFACES, ids=lambda interface: interface.places[0])
 def test_what_is_lost_is_said_and_the_rest_works(project, missing):
-    project.write(NO_TANH, "backend.py")
-    project.write(TRAINS)
+    project.write(NO_TANH_OF_AOT, "backend.py")
+    project.write("import torch\nfrom backend import no_tanh\n\n" + TRAINS.replace("DYNAMIC", "None"))
 
     def work():
         find = interfaces._find

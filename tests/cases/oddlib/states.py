@@ -46,16 +46,26 @@ def oddlib_when(gm, example_inputs, *, options):
     return run
 
 
-@register_backend
-def oddlib_inference_tensor(gm, example_inputs):
-    """Fails when it is called with a tensor made under inference mode."""
+def refuses_at_run(name, is_odd):
+    """Register a backend that refuses the tanh when this holds of the tensors of a call."""
 
-    def run(*args):
-        if any(isinstance(value, torch.Tensor) and value.is_inference() for value in args):
-            refuse(gm, "tanh")
-        return gm.forward(*args)
+    def backend(gm, example_inputs):
+        def run(*args):
+            if is_odd([value for value in args if isinstance(value, torch.Tensor)]):
+                refuse(gm, "tanh")
+            return gm.forward(*args)
 
-    return run
+        return run
+
+    register_backend(backend, name=name)
+
+
+refuses_at_run("oddlib_inference_tensor", lambda given: any(x.is_inference() for x in given))
+refuses_at_run("oddlib_overlapping", lambda given: len({x.untyped_storage().data_ptr() for x in given}) < len(given))
+refuses_at_run(
+    "oddlib_expanded_gradient",  # a tensor that repeats its values and is differentiated
+    lambda given: any(x.requires_grad and not x.is_leaf and 0 in x.stride() for x in given),
+)
 
 
 @register_backend
@@ -63,28 +73,3 @@ def oddlib_not_a_leaf(gm, example_inputs):
     if any(isinstance(x, torch.Tensor) and x.requires_grad and not x.is_leaf for x in example_inputs):
         refuse(gm, "tanh")
     return gm.forward
-
-
-@register_backend
-def oddlib_overlapping(gm, example_inputs):
-    """Fails when it is called with two tensors in one storage."""
-
-    def run(*args):
-        places = [value.untyped_storage().data_ptr() for value in args if isinstance(value, torch.Tensor)]
-        if len(set(places)) < len(places):
-            refuse(gm, "tanh")
-        return gm.forward(*args)
-
-    return run
-
-
-@register_backend
-def oddlib_expanded_gradient(gm, example_inputs):
-    """Fails when it is called with a tensor that repeats its values and is differentiated."""
-
-    def run(*args):
-        if any(isinstance(x, torch.Tensor) and x.requires_grad and not x.is_leaf and 0 in x.stride() for x in args):
-            refuse(gm, "tanh")
-        return gm.forward(*args)
-
-    return run
