@@ -139,6 +139,12 @@ def test_damaged_bundles(tmp_path):
     assert refused > ROUNDS / 3 and sorted(tmp_path.parent.iterdir()) == before
 
 
+def test_a_bundle_without_a_repro_is_none(tmp_path):
+    (tmp_path / "bundle.zip").write_bytes(bundle(**RESULT))
+    with pytest.raises(UsageError, match=r"has no repro\.py"):
+        unpack_bundle(tmp_path / "bundle.zip", tmp_path)
+
+
 @pytest.mark.parametrize("name", ["../repro.py", "/tmp/repro.py", "a/../../repro.py", "..\\repro.py", "C:\\repro.py"])
 def test_nothing_leads_outside(tmp_path, name):
     into = tmp_path / "into"
