@@ -67,6 +67,7 @@ def test_what_is_available_ends_at_the_limit_of_the_control_group(tmp_path, monk
         (tmp_path / f"memory.{name}").write_text(f"{text}\n")
     (tmp_path / "cpu.max").write_text("100000 100000\n")
     monkeypatch.setattr(machine, "CONTROL_GROUPS", tmp_path)
+    monkeypatch.setattr(torch.version, "cuda", None)
     assert (machine.available(), machine.free_memory(1 / 3), machine.cores()) == (3 * MIB, MIB, 1)
     (tmp_path / "memory.max").write_text("max\n")
     assert machine.available() > 5 * MIB

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from clock import wait_until
 from vocabulary import tree
 
 BACKEND = '''
@@ -73,6 +74,8 @@ ANSWERS = {
     "infinite": "left out",
 }
 
+SENTENCE = "faulty: 1 of 8 (1 by fallback) work; 4 distinct failures, the worst costs 3 programs"
+
 
 def lines(out):
     """What came of the programs themselves."""
@@ -90,7 +93,7 @@ def test_each_distinct_failure_has_a_repro_and_a_hunt_goes_on_where_it_was(proje
     assert done.code == 1
     assert {line["subject"]: line["answer"] for line in lines(project.out)} == ANSWERS
     summary = json.loads((project.out / "summary.json").read_text())
-    assert summary["sentence"] == "faulty: 1 of 8 (1 by fallback) work; 4 distinct failures, the worst costs 3 programs"
+    assert summary["sentence"] == SENTENCE
     assert summary["sentence"] in done.says and (project.out / "report.md").read_text().startswith(
         f"# {summary['sentence']}"
     )
@@ -165,3 +168,21 @@ def test_models_of_transformers(project):
     done = project.minify("hunt", "--backend", "eager", *asked, timeout=200)
     assert done.code == 0
     assert {line["subject"]: line["answer"] for line in lines(project.out)} == dict.fromkeys(names, "works")
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.timeout(500)
+@pytest.mark.parametrize("mark", ["results.jsonl", "failures/*/program.json", "failures/*/minify.log"])
+def test_a_hunt_that_is_killed_ends_with_the_same_page(project, mark):
+    project.write(BACKEND, "faulty_backend.py")
+    project.write(PROGRAMS, "mine.py")
+    asked = ["hunt", "--backend", "faulty", "--import", "faulty_backend", "--unsupported", "^NotImplementedError"]
+    asked += ["--out", project.out, "mine:programs"]
+    process = project.start(*asked)
+    wait_until(lambda: any(project.out.glob(mark)), mark, 200, process)
+    process.kill()
+    process.communicate()
+    assert project.minify(*asked, timeout=300).code == 1
+    summary = json.loads((project.out / "summary.json").read_text())
+    assert summary["sentence"] == SENTENCE
+    assert all((project.out / each["folder"] / "repro.py").exists() for each in summary["failures"])

@@ -89,19 +89,21 @@ def _reduce(
 ) -> set[int]:
     """Reduce what is not reduced yet, the failures of most programs first, several at once; begin none late.
 
-    Of failures that look the same, only a few are begun: what they show may be that of the others as well.
-    Each is a `minify reduce`; its log says why there is no repro. `known` are the numbers of
-    groups that were tried before. Return those that were begun.
+    Of failures that look the same, only a few are begun: what they show may be that of the others as well. Each is a
+    `minify reduce`; its log says why there is no repro. `known` are the numbers of groups that were tried before.
+    Return those that were begun.
     """
-    left = [group for group in records.groups if group.number not in known]
+    left = [group for group in records.groups if group.number not in known and not group.is_reduced]
+    running: dict[Reduction, Group] = {
+        _Earlier(each.folder.path): each for each in left if is_running(each.folder.path)
+    }
+    begun = {group.number for group in running.values()}
     waiting: list[Group] = []
     for group in sorted(left, key=records.cost, reverse=True):
-        is_open = records.cost(group) and not group.is_reduced and not is_running(group.folder.path)
+        is_open = records.cost(group) and group.number not in begun
         if is_open and sum(group.is_like(other) for other in waiting) < executor.slots:
             waiting.append(group)
     waiting.reverse()
-    begun: set[int] = set()
-    running: dict[Reduction, Group] = {}
     options = ["--no-explain", "--verify", _INTERPRETERS, "--workers", "1", "--timeout", str(run.settings.timeout)]
     try:
         while running or (waiting and is_time()):
@@ -130,3 +132,16 @@ def _reduce(
             for reduction in running:
                 reduction.end()
     return begun
+
+
+class _Earlier:
+    """A reduction that a killed hunt has begun, and that still runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def poll(self) -> int | None:
+        return None if is_running(self._folder) else 0
+
+    def end(self) -> None:
+        """Leave it alone: it is not ours."""

@@ -233,13 +233,17 @@ def _origin(node: torch.fx.Node) -> str:
     return str(stack[-1][0]) if stack else ""
 
 
+_HELD = re.compile(r"\.?_modules\['([^']*)'\]")  # how torch 2.8 has `.layers` in a path
+
+
 def _modules(node: torch.fx.Node) -> tuple[tuple[str, str, str], ...]:
     """Return the modules around the op as key, path in the model, and `module:qualname` of the class."""
     stack: dict[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
-    return tuple(
-        (str(key), path, f"{kind.__module__}:{kind.__qualname__}" if isinstance(kind, type) else str(kind))
-        for key, (path, kind) in stack.items()
-    )
+    found = []
+    for key, (path, kind) in stack.items():
+        name = f"{kind.__module__}:{kind.__qualname__}" if isinstance(kind, type) else str(kind)
+        found.append((str(key), _HELD.sub(r".\1", path).removeprefix("."), name))
+    return tuple(found)
 
 
 def _plain_attributes(module: torch.nn.Module, where: str) -> dict[str, Any]:

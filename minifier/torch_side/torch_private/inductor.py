@@ -64,8 +64,10 @@ def observe_loading(before: Callable[[], None]) -> None:
 def forget_threads() -> None:
     """Let inductor in a forked child start new compile threads, instead of waiting forever for the parent's threads.
 
-    torch forgets its worker processes after a fork, but not these threads.
+    torch forgets its worker processes after a fork, but not these threads. Its own pool of threads it makes anew at the
+    first use: two threads that use it first at once, this one and autograd's in a build for a device, abort.
     """
+    torch.set_num_threads(torch.get_num_threads())
     if (pool := declared.THREADS.find(load=False)) is not None:
         pool.cache_clear()
 
