@@ -66,7 +66,8 @@ def test_only_an_exception_with_a_message_is_one_failure_of_several_operators(re
         assert records.group_for(other, HOSTILE) is records.groups[0]
 
 
-def test_the_pages_say_what_fails_and_show_hostile_texts_as_texts(records):
+def test_the_pages_say_what_fails_and_show_hostile_texts_as_texts(records, monkeypatch):
+    monkeypatch.setenv("HUNT_TOKEN", "Data dependent")
     write_pages(HuntOptions("mine", (), ("ops",), ProgramFilter()), records)
     summary = json.loads((records.folder / "summary.json").read_text())
     assert summary["sentence"] == "mine: 1 of 3 in float32 work; 1 failure without a repro, the worst costs 1 program"
@@ -76,7 +77,7 @@ def test_the_pages_say_what_fails_and_show_hostile_texts_as_texts(records):
     }
     assert "alert" in pages["index.html"] and "<script>alert" not in pages["index.html"] + pages["junit.xml"]
     assert all("lost" in pages[name] for name in ("index.html", "junit.xml", "results.csv"))
-    assert "its graphs cannot be recorded" in pages["report.md"] and "Data dependent operator" in pages["report.md"]
+    assert "its graphs cannot be recorded" in pages["report.md"] and "<secret> operator" in pages["report.md"]
 
 
 def test_known_failures_are_an_entry_each_and_one_that_is_gone_is_told(records, tmp_path):

@@ -57,7 +57,7 @@ def hunt_command(values: dict[str, Any], interpreters: Interpreters) -> int:
         new, missing = new_failures(records, failures, known), gone(records, failures, known)
         if values["write_known"]:
             write_known(known_file, {key: known[key] for key in known if key not in missing} | new)
-        console.error(first_line(hunted, records))
+        console.error(first_line(hunted, records, failures))
         for key in missing:
             console.error(f"a known failure is gone: {known[key].what} ({key})")
         if known:

@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import quoteattr
 
 from minifier.data.case.store import write_atomically
@@ -18,15 +18,15 @@ from minifier.flow.hunt.summary import DistinctFailure, cells, distinct
 from minifier.flow.hunt.trial import Answer
 from minifier.process.progress import counted
 from minifier.repro.report.markdown import fence, items, prose, table
+from minifier.repro.report.redact import Redactor
 
 REPORT, INDEX, SUMMARY, TABLE, JUNIT = "report.md", "index.html", "summary.json", "results.csv", "junit.xml"
 _ANSWERED = (Answer.WORKS, Answer.FALLBACK, Answer.UNSUPPORTED, Answer.FAILS)  # these say something about the backend
 
 
-def first_line(hunted: HuntOptions, records: Records) -> str:
+def first_line(hunted: HuntOptions, records: Records, failures: Sequence[DistinctFailure]) -> str:
     """Return the hunt in one sentence."""
-    known, failures = cells(records), distinct(records)
-    told = []
+    known, told = cells(records), []
     for variant in dict.fromkeys(variant for _, variant in known):
         asked = [cell for (_, each), cell in known.items() if each == variant and cell.answer in _ANSWERED]
         answers = Counter(cell.answer for cell in asked)
@@ -39,12 +39,14 @@ def first_line(hunted: HuntOptions, records: Records) -> str:
     counts = [counted(len(reduced), "distinct failure")] if reduced else []
     if left := len(failures) - len(reduced):
         counts.append(f"{counted(left, 'failure')} without a repro")
-    return f"{sentence}; {' and '.join(counts)}, the worst costs {counted(failures[0].programs, 'program')}"
+    worst = max(each.programs for each in failures)
+    return f"{sentence}; {' and '.join(counts)}, the worst costs {counted(worst, 'program')}"
 
 
 def write_pages(hunted: HuntOptions, records: Records) -> None:
-    """Write the pages anew."""
-    failures, title = distinct(records), first_line(hunted, records)
+    """Write the pages anew, without secrets: they are made to be passed on."""
+    failures, redactor = distinct(records), Redactor()
+    title = first_line(hunted, records, failures)
     pages = {
         SUMMARY: _summary(hunted, records, failures, title),
         TABLE: _csv(records),
@@ -53,7 +55,7 @@ def write_pages(hunted: HuntOptions, records: Records) -> None:
         INDEX: index(title, records, failures),
     }
     for name, text in pages.items():
-        write_atomically(records.folder / name, text)
+        write_atomically(records.folder / name, redactor.clean(name, text))
 
 
 def _summary(hunted: HuntOptions, records: Records, failures: list[DistinctFailure], title: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minifier.data.case.store import RESULT
+from minifier.data.failure import Kind
 from minifier.flow.hunt.records import Group, ProgramResult, Records
 from minifier.flow.hunt.trial import Answer
 from minifier.process.progress import counted
@@ -47,6 +48,11 @@ class DistinctFailure:
         return str(self.result.get("failure", {}).get("key", ""))
 
     @property
+    def is_silent(self) -> bool:
+        """Whether nothing is raised, and no process ends."""
+        return self.group.failure.fingerprint.kind in (Kind.WRONG_RESULT, Kind.NON_FINITE, Kind.SILENT_FALLBACK)
+
+    @property
     def what(self) -> str:
         """The ops of its repro, or what the first program tried."""
         ops = [origin["op"] for origin in self.result.get("origins", ())]
@@ -54,7 +60,7 @@ class DistinctFailure:
 
 
 def distinct(records: Records) -> list[DistinctFailure]:
-    """Return the distinct failures, those that cost the most programs first."""
+    """Return the distinct failures: what is wrong without a word first, and what costs the most programs."""
     by_key: dict[str, list[tuple[Group, dict[str, Any]]]] = {}
     for group in records.groups:
         path = group.folder.path / RESULT
@@ -70,7 +76,7 @@ def distinct(records: Records) -> list[DistinctFailure]:
         if programs:  # else all of them have turned out to show another failure
             subjects = tuple(dict.fromkeys(each.subject for each in programs.values()))
             failures.append(DistinctFailure(groups[0][0], numbers, groups[0][1], len(programs), confirmed, subjects))
-    return sorted(failures, key=lambda each: (-each.programs, each.group.number))
+    return sorted(failures, key=lambda each: (not each.is_silent, -each.programs, each.group.number))
 
 
 _WORST_FIRST = (
