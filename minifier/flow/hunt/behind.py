@@ -33,16 +33,14 @@ class KnownFaults:
     ops: Mapping[int, Ops]
     programs: Mapping[str, bool]
 
-    def behind(self, programs: Iterator[Program]) -> Iterator[Program]:
+    def behind(self, source: str, programs: Iterator[Program]) -> Iterator[Program]:
         """Yield those of the programs of a source that are to be tried, with the ops of the faults in eager mode."""
-        left = set(self.programs)
-        for program in programs:
+        left = {name for name in self.programs if name.startswith(f"{source}:")}
+        while left and (program := next(programs, None)) is not None:  # a source may have no end
             if program.name in left:
                 left.remove(program.name)
                 make = functools.partial(_made, program, self.ops, self.programs[program.name])
                 yield replace(program, make=make, behind=tuple(self.ops))
-            if not any(name.startswith(f"{program.source}:") for name in left):
-                return
 
 
 def known_faults(records: Records) -> KnownFaults:

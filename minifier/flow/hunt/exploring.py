@@ -153,7 +153,7 @@ class Explorer:
             return  # dynamic sizes are inputs of a graph, which cannot be called alone
         try:
             programs = (replace(made, source=name) for made in self._sources[name](wanted))
-            yield from programs if faults is None else faults.behind(programs)
+            yield from programs if faults is None else faults.behind(name, programs)
         except UsageError:
             raise
         except Exception as error:  # noqa: BLE001 - of the user's own source
