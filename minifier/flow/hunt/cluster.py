@@ -37,7 +37,7 @@ from minifier.flow.hunt.records import PROGRAM, Records
 from minifier.flow.hunt.tasks import Batch, BatchAnswer, Setup, packed, reduce_failure, try_batch, unpack
 from minifier.flow.hunt.trial import Answer
 from minifier.process.machine import cores
-from minifier.process.progress import Phase, Progress, Ui, counted
+from minifier.process.progress import Phase, Progress, Ui
 
 LOCAL = "local"
 _PROGRAMS_PER_BATCH = 64
@@ -65,8 +65,7 @@ class RayExecutor:
                         place = next(starts) * _PROGRAMS_PER_BATCH
                         batch = Batch(name, place, _PROGRAMS_PER_BATCH, ends_at, known, faults)
                         running.append(self._begin(try_batch, setup, pickle.dumps(batch)))
-                    done = f"{counted(len(records.tried), 'program')} tried, {counted(len(records.groups), 'failure')}"
-                    self._ui.show(Progress(Phase.HUNTING, hunted.backend, done))
+                    self._ui.show(Progress(Phase.HUNTING, hunted.backend, records.progress))
                     answer: BatchAnswer = pickle.loads(self._answer(running.popleft()))
                     if answer.refused:
                         raise UsageError(answer.refused)

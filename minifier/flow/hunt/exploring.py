@@ -30,7 +30,7 @@ from minifier.flow.hunt.records import ProgramResult, Records
 from minifier.flow.hunt.sources import source
 from minifier.flow.hunt.trial import Answer, Trial, headline, record_program, try_program
 from minifier.process.machine import cores
-from minifier.process.progress import SILENT, Phase, Progress, Ui, counted
+from minifier.process.progress import SILENT, Phase, Progress, Ui
 from minifier.reduction.probe.children import ChildEnd, Limits, imports_told, run_again_if_killed, tell
 from minifier.reduction.probe.prepared_case import preload, threads
 from minifier.reduction.probe.verdicts import seen
@@ -176,9 +176,7 @@ class Explorer:
         batches = deque(programs[place::count] for place in range(count))
         while batches and time.monotonic() < until:
             now = [batches.popleft() for _ in range(min(self._slots, len(batches)))]
-            failures = counted(len(self.records.groups), "failure")
-            done = f"{counted(len(self.records.tried), 'program')} tried, {failures}"
-            self._ui.show(Progress(Phase.HUNTING, self._hunted.backend, done))
+            self._ui.show(Progress(Phase.HUNTING, self._hunted.backend, self.records.progress))
             ends = self._run([functools.partial(self._try_batch, batch) for batch in now], self._limits)
             for batch, end in zip(now, ends, strict=True):
                 batches += self._note(batch, end, lambda: time.monotonic() > until)

@@ -117,11 +117,7 @@ def _junit(hunted: HuntOptions, records: Records) -> str:
 
 def _report(records: Records, failures: list[DistinctFailure], title: str) -> str:
     rows = [
-        (
-            f"{each.what}: {each.group.failure.sentence}",
-            f"{_place(records, each)}: {each.status}",
-            each.cost,
-        )
+        (f"{each.what}: {each.group.failure.sentence}", f"{_place(records, each)}: {each.status}", each.cost)
         for each in failures
     ]
     blocks = [f"# {prose(title)}"]

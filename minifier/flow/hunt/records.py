@@ -16,6 +16,7 @@ from minifier.data.failure import Failure, Kind, same
 from minifier.errors import UsageError
 from minifier.flow.hunt.programs import Program, name_of
 from minifier.flow.hunt.trial import Answer
+from minifier.process.progress import counted
 
 HUNT, LINES, FAILURES, PROGRAM = "hunt.json", "results.jsonl", "failures", "program.json"
 _MAX_SLUG = 60  # characters of a folder's name
@@ -211,12 +212,18 @@ class Records:
         with (self.folder / LINES).open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(tried)) + "\n")
 
+    @property
+    def progress(self) -> str:
+        """How much was tried and found, in words."""
+        return f"{counted(len(self._tried), 'program')} tried, {counted(len(self.groups), 'failure')}"
+
     def programs_of(self, groups: Collection[int]) -> dict[str, ProgramResult]:
         """Return what shows the failures of these numbers, by the name of the program itself.
 
         Behind known failures it may have shown one that another one explains since: that counts if it was reduced.
         """
-        reduced, last = {each.number for each in self.groups if each.is_reduced}, self.behind
+        reduced = {each.number for each in self.groups if each.number in groups and each.is_reduced}
+        last = self.behind
         lines = (each for each in self._behind if each.group in reduced or last[each.name] is each)
         return {each.name: each for each in (*self.tried, *lines) if each.group in groups}
 
