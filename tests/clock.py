@@ -56,10 +56,7 @@ class Process(Protocol):
 
 
 def wait_until(
-    is_so: Callable[[], _Found],
-    what: object = "",
-    seconds: float = LIMIT_SECONDS,
-    process: Process | None = None,
+    is_so: Callable[[], _Found], what: object = "", seconds: float = LIMIT_SECONDS, process: Process | None = None
 ) -> _Found:
     """Wait until `is_so()` is true, and return its value.
 

@@ -34,13 +34,7 @@ def deep(path, act):
     act()
 
 
-@pytest.mark.parametrize(
-    ("act", "number"),
-    [
-        (lambda: ctypes.string_at(0), signal.SIGSEGV),
-        (os.abort, signal.SIGABRT),
-    ],
-)
+@pytest.mark.parametrize(("act", "number"), [(lambda: ctypes.string_at(0), signal.SIGSEGV), (os.abort, signal.SIGABRT)])
 def test_a_fatal_signal_leaves_the_stack(tmp_path, act, number):
     path = tmp_path / "stacks"
     _, code = os.waitpid(child(lambda: deep(path, act)), 0)

@@ -56,8 +56,7 @@ SCRIPTS = (
         prints="gone\n",
     ),
     OddScript(
-        "allows itself no processes",
-        before="import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (0, 0))\n",
+        "allows itself no processes", before="import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (0, 0))\n"
     ),
     OddScript(
         "allows itself no further memory",
@@ -71,9 +70,7 @@ SCRIPTS = (
         says="File too large",
     ),
     OddScript(
-        "ignores SIGCHLD",
-        before="import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n",
-        is_in_soak=False,
+        "ignores SIGCHLD", before="import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n", is_in_soak=False
     ),
     OddScript(
         "waits for its children in a handler of SIGCHLD",
@@ -111,17 +108,13 @@ SCRIPTS = (
         "builtins.open = io.open = reading\n",
     ),
     OddScript(
-        "replaces the clocks",
-        before="import time\ntime.time = time.monotonic = time.perf_counter = lambda: 0.0\n",
+        "replaces the clocks", before="import time\ntime.time = time.monotonic = time.perf_counter = lambda: 0.0\n"
     ),
     OddScript(
         "replaces torch.save",
         before="def refused(*_, **__):\n    raise RuntimeError('saved')\n\n\ntorch.save = torch.load = refused\n",
     ),
-    OddScript(
-        "replaces os.environ",
-        before="import os\nos.environ = {'PATH': os.defpath}\n",
-    ),
+    OddScript("replaces os.environ", before="import os\nos.environ = {'PATH': os.defpath}\n"),
     OddScript(
         "traces itself",
         before="import sys\nlines = []\n\n\ndef tracer(frame, event, _):\n    lines.append(event)\n    return tracer\n"

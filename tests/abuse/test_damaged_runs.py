@@ -46,11 +46,7 @@ def run(tmp_path):
     return out
 
 
-@pytest.mark.parametrize(
-    ("rounds", "seed"),
-    [(100, "7"), pytest.param(2000, SEED, marks=SOAK)],
-    ids=["sample", "many"],
-)
+@pytest.mark.parametrize(("rounds", "seed"), [(100, "7"), pytest.param(2000, SEED, marks=SOAK)], ids=["sample", "many"])
 def test_each_command_reads_or_refuses(refusing, run, tmp_path, monkeypatch, record_property, rounds, seed):
     """The seed of the many is drawn and printed; DAMAGE_SEED gives it."""
     record_property("printed", f"damaged runs, seed {seed}")

@@ -64,12 +64,7 @@ def saved_cases():
 
 
 @pytest.mark.parametrize(
-    ("rounds", "seed"),
-    [
-        (ROUNDS, "3"),
-        pytest.param(SOAK_ROUNDS, SEED, marks=SOAK),
-    ],
-    ids=["sample", "many"],
+    ("rounds", "seed"), [(ROUNDS, "3"), pytest.param(SOAK_ROUNDS, SEED, marks=SOAK)], ids=["sample", "many"]
 )
 @pytest.mark.parametrize("case", list(saved_cases()), ids=["small", "branches", "definitions"])
 def test_damaged_case_folders(tmp_path, monkeypatch, record_property, case, rounds, seed):

@@ -70,12 +70,7 @@ def test_a_script_from_dev_stdin(project: Project, is_pipe: bool):
     assert fails_alone(world)
 
 
-NAMES = [
-    'it\'s "quoted".py',
-    "two\nlines.py",
-    "-dash.py",
-    "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n.py",
-]
+NAMES = ['it\'s "quoted".py', "two\nlines.py", "-dash.py", "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n.py"]
 
 
 @pytest.mark.usefixtures("soak")

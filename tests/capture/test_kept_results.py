@@ -26,11 +26,7 @@ main()
 
 @pytest.mark.parametrize(
     "rest",
-    [
-        "results = [f(x) for x in batches]\n",
-        "first = f(batches[0])\nsecond = f(batches[1])\n",
-        IN_A_FUNCTION,
-    ],
+    ["results = [f(x) for x in batches]\n", "first = f(batches[0])\nsecond = f(batches[1])\n", IN_A_FUNCTION],
     ids=["a list", "variables", "a failing check in a function"],
 )
 def test_a_result_that_the_script_still_has(bureau, rest):

@@ -42,10 +42,7 @@ def test_a_backend_that_takes_memory_for_ever(bureau, stage, how):
     assert failing.failure.type == ("MemoryError" if how == "hoard text" else "RuntimeError")
     found = failing.failure.fingerprint
     assert (found.kind, found.types, found.message) == (Kind.OUT_OF_MEMORY, (), "no more memory")
-    assert (found.site.module, found.site.function) == (
-        "oddlib.deadly",
-        "run" if stage == "run" else "oddlib_ends",
-    )
+    assert (found.site.module, found.site.function) == ("oddlib.deadly", "run" if stage == "run" else "oddlib_ends")
     case = bureau.case()
     assert case.failure == failing.failure
     assert torch.equal(StoredTensors(case.tensors).get(case.inputs[0].source.key), torch.ones(3))

@@ -80,10 +80,7 @@ _RUNS = [
 def normalised(text: str, project) -> str:
     """The text without what varies between runs and machines: times, probes, versions, paths."""
     text = without_figures(without_lines_after_silence(text.replace(str(project.folder), "FOLDER")))
-    for pattern, general in (
-        (r"torch \d+\.\d+\.\d+\S*", "torch VERSION"),
-        (r"0x[0-9a-f]+", "ADDRESS"),
-    ):
+    for pattern, general in ((r"torch \d+\.\d+\.\d+\S*", "torch VERSION"), (r"0x[0-9a-f]+", "ADDRESS")):
         text = re.sub(pattern, general, text)
     return text.rstrip() + "\n"
 

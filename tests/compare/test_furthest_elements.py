@@ -30,8 +30,7 @@ def test_nans_and_infinities_come_first_and_equal_ones_do_not_count():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "value"),
-    [(torch.float16, 1.0), (torch.bfloat16, 3.0), (torch.float32, -0.7), (torch.float64, 1e-3)],
+    ("dtype", "value"), [(torch.float16, 1.0), (torch.bfloat16, 3.0), (torch.float32, -0.7), (torch.float64, 1e-3)]
 )
 def test_the_next_number_is_one_ulp_away(dtype, value):
     eager = torch.tensor(value, dtype=dtype)

@@ -46,12 +46,7 @@ def test_a_predicate_decides_alone(captured, body, wanted):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "def different(a, b): pass",
-        "import nothing_like_this",
-        "def differs(a, b):\n    return a[9]\n",
-    ],
+    "text", ["def different(a, b): pass", "import nothing_like_this", "def differs(a, b):\n    return a[9]\n"]
 )
 def test_a_predicate_that_does_not_work(captured, text):
     with pytest.raises(UsageError):

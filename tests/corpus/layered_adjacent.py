@@ -8,10 +8,5 @@ layer: soak
 from layered import step
 
 step(
-    "faulty_adjacent",
-    trains=True,
-    op="tanh_backward",
-    with_op="_softmax_backward_data",
-    level="backward",
-    stage="run",
+    "faulty_adjacent", trains=True, op="tanh_backward", with_op="_softmax_backward_data", level="backward", stage="run"
 )

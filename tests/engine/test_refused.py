@@ -36,11 +36,7 @@ LEFT = {
     "half": (RELU, "x = torch.randn(1, dtype=torch.float16)", ("float16",)),
     "conversion": ("return x.to(torch.bfloat16)", ONE, ("bfloat16",)),
     "index": (f"{FUNCTIONAL}.embedding(x, y)", "x = torch.zeros(1, dtype=torch.int64)\ny = torch.randn(1, 1)", ()),
-    "strided": (
-        f"{FUNCTIONAL}.relu(x)",
-        "x = torch.randn(2, 2).t()",
-        ("an input that is not contiguous",),
-    ),
+    "strided": (f"{FUNCTIONAL}.relu(x)", "x = torch.randn(2, 2).t()", ("an input that is not contiguous",)),
     "two_inputs": ("return x * y", "x = torch.randn(1)\ny = torch.randn(1)", ()),
     "scale": ("return torch.clamp(x, 1.0)", ONE, ()),
     "approximate": (f'{FUNCTIONAL}.gelu(x, approximate="tanh")', ONE, ()),

@@ -40,12 +40,7 @@ def test_a_call_without_tensors_can_lose_every_argument():
 
 @pytest.mark.parametrize(
     "call",
-    [
-        "operator.add(x, 1)",
-        "torch.ops.higher_order.cond(x, 1, out=2)",
-        "x.to(torch.float64)",
-        "x.type(torch.float64)",
-    ],
+    ["operator.add(x, 1)", "torch.ops.higher_order.cond(x, 1, out=2)", "x.to(torch.float64)", "x.type(torch.float64)"],
 )
 def test_ops_that_need_all_their_arguments_have_no_row(call):
     assert names("arguments", case_of(f"x: float32[2, 3]\ny = {call}\nreturn y")) == []

@@ -21,15 +21,9 @@ def lines(case):
 def test_an_option_is_left_out_or_gets_another_value_beside_the_others():
     case = with_backend(options={"level": 2, "name": "fast", "fast": True, "none": 0})
     assert lines(case) == [
-        [
-            'without options={"level": 2}',
-            'options={"level": 0, "name": "fast", "fast": True, "none": 0}',
-        ],
+        ['without options={"level": 2}', 'options={"level": 0, "name": "fast", "fast": True, "none": 0}'],
         ['without options={"name": "fast"}'],
-        [
-            'without options={"fast": True}',
-            'options={"level": 2, "name": "fast", "fast": False, "none": 0}',
-        ],
+        ['without options={"fast": True}', 'options={"level": 2, "name": "fast", "fast": False, "none": 0}'],
         ['without options={"none": 0}'],
     ]
     (_, zero), *_ = changes_of(case)

@@ -98,11 +98,7 @@ def test_the_size_at_compilation_becomes_small():
 
 
 @pytest.mark.parametrize(
-    ("ones", "second"),
-    [
-        (Ones.INPUTS, "y"),
-        (Ones.ALL, "torch.nn.Parameter(torch.ones(3), requires_grad=False)"),
-    ],
+    ("ones", "second"), [(Ones.INPUTS, "y"), (Ones.ALL, "torch.nn.Parameter(torch.ones(3), requires_grad=False)")]
 )
 def test_the_repro_compiles_it_with_other_values_first(ones, second):
     case = case_of("x: float32[8, 3]\ny: float32[3]\nz: int64[2]\nout = torch.f(x, y, z)\nreturn out,")

@@ -15,12 +15,7 @@ MIXED = """
 
 @pytest.mark.parametrize(
     ("dtype", "default"),
-    [
-        ("bfloat16", "float32"),
-        ("float8_e4m3fn", "float32"),
-        ("complex128", "complex64"),
-        ("int8", "int64"),
-    ],
+    [("bfloat16", "float32"), ("float8_e4m3fn", "float32"), ("complex128", "complex64"), ("int8", "int64")],
 )
 def test_each_kind_of_number_has_its_default(dtype, default):
     case = case_of(f"x: {dtype}[2]\ny = torch.tanh(x)\nreturn y")

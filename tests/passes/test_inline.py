@@ -51,11 +51,7 @@ def captured_case(function, x, folder):
 
 @pytest.mark.parametrize(
     ("function", "branch", "ops"),
-    [
-        (twice, 0, 9),
-        (negative, 1, 5),
-        (lambda x: Cube.apply(x.sin())[0] + 1, 0, 7),
-    ],
+    [(twice, 0, 9), (negative, 1, 5), (lambda x: Cube.apply(x.sin())[0] + 1, 0, 7)],
     ids=["twice", "false", "autograd"],
 )
 def test_what_is_called_computes_the_same(tmp_path, function, branch, ops):

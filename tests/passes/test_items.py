@@ -49,10 +49,7 @@ def running(case):
 
 @pytest.mark.parametrize(
     "case",
-    [
-        running(case_of(TOPK)),
-        case_of(TOPK, backward=True),
-    ],
+    [running(case_of(TOPK)), case_of(TOPK, backward=True)],
     ids=["values are compared", "a backward pass follows"],
 )
 def test_results_stay_apart_where_each_of_them_counts(case):

@@ -126,10 +126,7 @@ def test_a_float_that_is_passed_in_a_tensor_is_a_number():
 
 
 def test_without_symbols_it_is_written_into_the_graph():
-    assert is_shown(
-        specialised(dynamic(NORM)),
-        "x: float32[4, 3]\ny: float32[4, 3] = torch.f(x, 1e-05)\nreturn y,",
-    )
+    assert is_shown(specialised(dynamic(NORM)), "x: float32[4, 3]\ny: float32[4, 3] = torch.f(x, 1e-05)\nreturn y,")
 
 
 def test_a_tensor_that_another_op_reads_or_that_only_a_run_tells_stays_a_tensor():

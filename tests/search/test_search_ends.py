@@ -156,13 +156,7 @@ def test_a_surprise_that_frees_much_takes_halving_not_a_probe_for_each_atom() ->
 
 
 @pytest.mark.parametrize(
-    "broken",
-    [
-        {"parents": ((), (1,))},
-        {"parents": ((), (-1,))},
-        {"kinds": ("add",)},
-        {"hints": ((0, 2),)},
-    ],
+    "broken", [{"parents": ((), (1,))}, {"parents": ((), (-1,))}, {"kinds": ("add",)}, {"hints": ((0, 2),)}]
 )
 def test_a_problem_that_is_no_graph_is_refused(broken: dict[str, tuple[tuple[int, ...], ...]]) -> None:
     whole = Problem(((), (0,)), ("add", "mul"), ((1,),))

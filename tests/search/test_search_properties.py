@@ -64,9 +64,7 @@ def searches(draw: st.DrawFn) -> tuple[Problem, Fault]:
 
 @given(searches())
 @settings(max_examples=200)
-def test_the_result_fails_is_one_minimal_and_does_not_depend_on_the_workers(
-    search: tuple[Problem, Fault],
-) -> None:
+def test_the_result_fails_is_one_minimal_and_does_not_depend_on_the_workers(search: tuple[Problem, Fault]) -> None:
     problem, fault = search
     results = [reduce(problem, FakeProber(fault, workers)) for workers in WORKERS]
     for result in results:

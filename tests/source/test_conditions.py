@@ -63,11 +63,7 @@ UNIQUE = "return torch.unique(y), z"
             [("    z = helper(x)  # the mask\n", "    z = torch.nonzero(x)\n", "z = torch.nonzero(x)")],
             [False],  # the line is still there
         ),
-        (
-            "return torch.nonzero(x)",
-            [(SCRIPT[:44], "", "z = helper(x)  # the mask")],
-            [False],
-        ),
+        ("return torch.nonzero(x)", [(SCRIPT[:44], "", "z = helper(x)  # the mask")], [False]),
     ],
 )
 def test_the_line_is_followed_through_edits(line, edits, answers):

@@ -91,10 +91,7 @@ CALLED_ONCE = ("functions", "imports")
         ("@a\ndef f():\n    b\n    yield\n    c\nwith f():\n    g()\n", "b\ng()\nc\n"),
         # a base or an attribute in the place of a class
         ("class A(B):\n    pass\n\nclass C(A):\n    b\n", "\nclass C(B):\n    b\n"),
-        (
-            "class N(M):\n    def __init__(self, n):\n        self.b = B(n)\n\nx = N(g(2))\n",
-            "\nx = B(g(2))\n",
-        ),
+        ("class N(M):\n    def __init__(self, n):\n        self.b = B(n)\n\nx = N(g(2))\n", "\nx = B(g(2))\n"),
         (
             "class N:\n    def __init__(self, n):\n        self.n = n\n\n    def f(self, x):\n        g(self.n)\n\n"
             "a = N(k(2))\na.f(a.n)\n",

@@ -102,8 +102,7 @@ def test_the_check_may_not_be_another(check, failing, old, new):
 
 
 @pytest.mark.parametrize(
-    ("call", "old", "new"),
-    [("check(model, x, 0.5)\n", "0.5", "0.0"), ("check(model, x)\n", "tol=1e-3", "tol=0")],
+    ("call", "old", "new"), [("check(model, x, 0.5)\n", "0.5", "0.0"), ("check(model, x)\n", "tol=1e-3", "tol=0")]
 )
 def test_the_threshold_that_a_compiling_function_gets_may_not_be_another(call, old, new):
     source = HEAD + COMPILES + call
