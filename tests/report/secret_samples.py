@@ -100,34 +100,7 @@ def planted() -> Iterator[tuple[str, str, str]]:
 
 
 # Lines of reports that look a little like secrets.
-LOOKALIKES = """\
-torch 2.13.0+cpu, numpy 2.4.6, numpy 2.4.6.1, oddlib 0.1.0 at commit 7f16878c0ffee7f16878c0ffee7f16878c0ffee1
-nvidia-cublas-cu12==12.4.5.8
-nvidia-cuda-nvrtc-cu12    12.4.1.3    pypi_0    pypi
-cuDNN version: 9.1.0.70, CUDA runtime version: 12.4.1.3, Nvidia driver version: 550.54.15.2
-/usr/lib/x86_64-linux-gnu/libcudnn_ops.so.9.1.0.70
-opencv-python==4.10.0.84
-[pip3] nvidia-nccl-cu12==2.21.5.1
-connecting to 127.0.0.1:29500, listening on 0.0.0.0
-    x = inputs@self.linear.weight + bias
-    out = (q@k.transpose(-2, -1)) @ v.to(dtype)
-    scores = query@key.mT; y = a@b; z = w@x.T
-@torch.compile(backend="oddlib")
-actions/checkout@v4, oddlib @ file:///build/oddlib-0.1.0.tar.gz, git@github.com:pytorch/pytorch.git
-token = torch.tensor([1, 2, 3]); session = InferenceSession(model); key = arg12_1
-pad_token='[PAD]', eos_token_id=50256, tokenizer.pad_token_id = tokenizer.eos_token_id
-def forward(self, token_type_ids: "i64[2, 128]", past_key_values_12: "f32[2, 8, 128, 64]"):
-    cache_key = fx_graph_cache.compiled_fx_graph_hash(gm)  # fk2ufbnlhwmmdkvdtbxh7zmpm5k36acm5ohhdoyhsdx3yljbwhj
-key: 'add_12', token: "hf_Longformer", hf_DistilBertForMaskedLM, hf_T5_generate
-RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!
-buf12 = empty_strided_cpu((2, 3), (3, 1), torch.float32); del arg0_1; x[1::2], x[1024::2], x[::2, 0:12:3]
-at::native::add(at::Tensor const&) + 0x3f (0x7f3a2b1c4d5e in /usr/lib/libtorch_cpu.so)
-12:34:56.789 [INFO] a::b::c::d -> dead::beef, 00:1b:44:11:3a:b7
-tensor([0.1234, 5.6789e-05, -1.0000]) fingerprint 50f93011cced, 8 of 12.
-password: None, passwd = getpass.getpass(), secret=<secret>, "password": "", Basic block 12 of function
-task-12345678901234, disk-usage-1234567890, risk-analysis-20240101, mask-1234567890123456
-Bearer of the message, basic operations, session.run(None, {}), cookie: none
-"""
+LOOKALIKES = Path(__file__).with_name("lookalikes.txt").read_text(encoding="utf-8")
 
 
 def ordinary_lines() -> list[str]:

@@ -1,5 +1,7 @@
 """What a slice keeps, one construct of Python after the other."""
 
+from pathlib import Path
+
 import pytest
 from vocabulary import source_of
 
@@ -10,239 +12,8 @@ def sliced(text, *names, **wanted):
     return slice_module(source_of(text), Wanted(names, **wanted))
 
 
-# (what it is about, the module, the slice for `target`); lines that the slice drops begin with `-`.
-KEPT = {
-    "the seeds of all that is drawn": """
-        import torch
-
-        SEED = 3
-
-
-        def setup(seed):
-            torch.manual_seed(seed)
-
-
-        torch.manual_seed(0)
-        A = torch.randn(2)
-        _ = torch.manual_seed(1)
-        B = torch.randn(2)
-        setup(SEED)
-        C = torch.randn(2)
-
-
-        def target(x):
-            return x * A * B * C
-    """,
-    "no seed that the script is told": """
-        -import argparse
-        -
-        import torch
-
-        -args = argparse.ArgumentParser().parse_args()
-        -torch.manual_seed(args.seed)
-        -env = make("big")
-        -env.seed(0)
-        A = torch.randn(2)
-
-
-        def target(x):
-            return x * A
-    """,
-    "no seed where nothing is drawn": """
-        import torch
-
-        -torch.manual_seed(2)
-        SCALE = torch.tensor(2.0)
-
-
-        def target(x):
-            return x * SCALE + torch.rand(1)
-    """,
-    "imports with their aliases, those that are needed": """
-        import os
-        import sys as system, operator as op
-        from collections import OrderedDict, defaultdict as dd
-        import json
-
-        target = [op.add, dd, os.path]
-    """,
-    "a class with its bases, decorators and metaclass": """
-        import functools
-
-
-        class Meta(type):
-            pass
-
-
-        class Base(metaclass=Meta):
-            pass
-
-
-        def marked(cls):
-            return cls
-
-
-        @marked
-        class target(Base):
-            size: int = 3
-
-            @functools.cached_property
-            def value(self):
-                return helper(self)
-
-
-        def helper(x):
-            return x
-    """,
-    "attributes given to a function later": """
-        def target():
-            return target.limit
-
-
-        target.limit = 3
-        -target_of_another = 4
-    """,
-    "functions registered with one another": """
-        import functools
-
-
-        @functools.singledispatch
-        def target(x):
-            return x
-
-
-        @target.register
-        def _(x: int):
-            return offset + x
-
-
-        offset = 1
-        -
-        -
-        -@functools.singledispatch
-        -def other(x):
-        -    return x
-    """,
-    "names for annotations alone": """
-        from __future__ import annotations
-        from typing import TYPE_CHECKING
-
-        if TYPE_CHECKING:
-            from collections.abc import Sequence
-            -from collections.abc import Mapping
-
-
-        def target(x: Sequence[int]):
-            return x
-    """,
-    "comments of what is kept": """
-        -# of the whole module
-
-        # why four
-        SIZE = 4
-        -# of another
-        -OTHER = 5
-
-
-        # what it is for
-        def target():
-            # inside
-            return SIZE  # beside
-    """,
-    "a name bound twice": """
-        def helper():
-            return 1
-
-
-        first = helper()
-
-
-        def helper():
-            return 2
-
-
-        target = (first, helper)
-    """,
-    "a table that a decorator fills": """
-        RULES = {}
-        -ORDER = []
-
-
-        def rule(op):
-            def keep(f):
-                RULES[op] = f
-                return f
-            return keep
-
-
-        -def noted(f):
-        -    ORDER.append(f)
-        -    return f
-        -
-        -
-        @rule("tanh")
-        def lower_tanh(node):
-            return node
-
-
-        -@noted
-        -def other(node):
-        -    return node
-        -
-        -
-        def target(name):
-            return RULES[name](name)
-    """,
-    "a table that calls fill, through other functions": """
-        TABLE = []
-        COUNT = 0
-
-
-        def put(item):
-            TABLE.append(item)
-
-
-        def put_all(items):
-            for item in items:
-                put(item)
-
-
-        def count():
-            global COUNT
-            COUNT += 1
-
-
-        put_all([1, 2])
-        for item in (3, 4):
-            put(item)
-        count()
-        -print(len("3"))
-
-
-        def target():
-            return TABLE, COUNT
-    """,
-    "a table that classes enter by being defined": """
-        KINDS = {}
-
-
-        class Base:
-            def __init_subclass__(cls):
-                KINDS[cls.__name__] = cls
-
-
-        class One(Base):
-            pass
-
-
-        -class Two:
-        -    pass
-        -
-        -
-        def target():
-            return KINDS["One"]
-    """,
-}
+# A file of kept/ is a module, its name what it is about; lines that the slice for `target` drops begin with `-`.
+KEPT = sorted((Path(__file__).parent / "kept").glob("*.txt"))
 IMPORTS = {
     "import sys as system, operator as op": "import operator as op",
     "from collections import OrderedDict, defaultdict as dd": "from collections import defaultdict as dd",
@@ -252,15 +23,15 @@ IMPORTS = {
 
 def before_and_after(text):
     """The module, and the slice that is expected of it."""
-    lines = source_of(text).splitlines()
+    lines = text.splitlines()
     module = "\n".join(line.replace("-", "", 1) if line.lstrip().startswith("-") else line for line in lines)
     kept = [IMPORTS.get(line, line) for line in lines if not line.lstrip().startswith("-")]
     return module + "\n", "\n".join(line for line in kept if line is not None).strip("\n") + "\n"
 
 
-@pytest.mark.parametrize("about", KEPT)
-def test_a_slice_keeps(about):
-    module, expected = before_and_after(KEPT[about])
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_a_slice_keeps(path):
+    module, expected = before_and_after(path.read_text())
     found = sliced(module, "target")
     assert found == expected
     names = {}
