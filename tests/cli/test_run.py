@@ -1,6 +1,7 @@
 """`minify run` from end to end: one run that the other commands read, and runs that the corpus has no place for."""
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -32,6 +33,8 @@ def test_the_results(finished):
     assert result["backend"]["name"] == "oddlib_tanh" and result["backend"]["imports"] == ["import oddlib"]
     wanted = {"repro.py", "report.md", "result.json", "bundle.zip", "case", "minimal", "journal.jsonl"}
     assert wanted <= {path.name for path in done.out.iterdir()}
+    assert re.search(r"import oddlib.*torch\.tanh\(x.*backend=\"oddlib_tanh\"", done.repro, re.DOTALL)
+    assert not re.search(r"torch\.(sin|cos)|no_grad|set_|environ|config", done.repro)
     assert "Warning" not in done.stderr.partition("Traceback")[0], "warnings that the script did not cause"
     alone = run_alone(done.out / "repro.py", project.root / "elsewhere", fresh=True)
     assert alone.returncode == 1 and "LoweringError: no lowering for tanh" in alone.stderr

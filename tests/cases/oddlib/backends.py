@@ -249,13 +249,6 @@ def oddlib_values(gm, example_inputs):
 
 
 @register_backend
-def oddlib_options(gm, example_inputs, *, options=None):
-    if (options or {}).get("fusion") == "aggressive":
-        refuse(gm, "tanh")
-    return gm.forward
-
-
-@register_backend
 def oddlib_wrong_and_narrow(gm, example_inputs):
     """Computes every sigmoid 2 % too large; and gives every exp as float64."""
 
