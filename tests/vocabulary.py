@@ -139,12 +139,12 @@ class Project:
         assert self.litter() == [], "temporary files were left"
         return done
 
-    def python(self, *arguments: str | Path, timeout: float = 180) -> subprocess.CompletedProcess[str]:
+    def python(self, *arguments: str | Path, timeout: float = 180, **options: Any) -> subprocess.CompletedProcess[str]:
         """What `python ARGUMENTS...` in the project's folder gives."""
         return subprocess.run(
             [sys.executable, *map(str, arguments)],
             cwd=self.folder,
-            env=self.environment(),
+            env=self.environment(**options),
             capture_output=True,
             text=True,
             timeout=timeout,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from aftermath import World
 from clock import wait_until
+from failing_scripts import SLOW
 from vocabulary import Project
 from warm_command import WarmProcess
 
@@ -21,37 +22,6 @@ VICTIMS = ("main", "stage", "probe")
 _MAX_SECONDS = 300.0  # for a command
 _MAX_KILLS = {"main": 6, "stage": 4, "probe": 12}  # on the way to one result
 _BIRTHS = {"main": (1, 60), "stage": (1, 50), "probe": (4, 15)}  # processes that begin between two kills
-
-BACKEND = """
-import torch
-
-
-def has(gm, name):
-    return any(getattr(node.target, "__name__", "") == name for node in gm.graph.nodes)
-
-
-def lower(gm, inputs):
-    if has(gm, "relu") and has(gm, "exp"):
-        raise LookupError("no relu with exp")
-    return gm.forward
-"""
-SCRIPT = """
-import torch
-import lowering
-
-
-def fn(x):
-    for n in range(20):
-        x = torch.sin(x) + n
-    x = torch.relu(x)
-    for n in range(20):
-        x = torch.cos(x) * n
-    return torch.exp(x)
-
-
-with torch.no_grad():
-    torch.compile(fn, backend=lowering.lower)(torch.randn(48, 16))
-"""
 
 
 @dataclass
@@ -89,8 +59,7 @@ class Killer:
         self.world = World(self.project)
         self.row = Row(victim)
         self._chance = random.Random(seed)
-        self.project.write(BACKEND, "lowering.py")
-        self.project.write(SCRIPT)
+        self.project.write(SLOW)
         self._last = folder
         self.undisturbed = self._result(self._new_out(), 0)
 

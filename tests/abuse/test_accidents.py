@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +12,6 @@ import pytest
 from aftermath import Ended, World
 from clock import state_of
 from layers import sampled
-from test_machine import in_own_mounts
 from vocabulary import Held, Project
 
 pytestmark = [pytest.mark.timeout(280), pytest.mark.usefixtures("processes")]
@@ -78,6 +78,18 @@ def test_children_of_a_stopped_main_process_end_while_nobody_looks(project: Proj
     assert (ended.code, ended.left) == (0, ()), ended.err
 
 
+def in_own_mounts(folder: Path) -> list[str] | None:
+    """The command before one that may mount what nobody else sees; None where that is not permitted. It is tried on
+    the folder."""
+    tool = shutil.which("unshare")
+    for more in ([], ["--user", "--map-root-user"]):
+        command = [tool or "", *more, "--mount"]
+        mount = [*command, "mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)]
+        if tool and subprocess.run(mount, capture_output=True, check=False).returncode == 0:
+            return command
+    return None
+
+
 def on_a_small_disk(project: Project, place: Path, size: str, fill: bool, script: str = SLOW) -> Ended:
     """A run for which a folder is a disk of this size, full or not."""
     before = in_own_mounts(project.temporary)
@@ -91,6 +103,13 @@ def on_a_small_disk(project: Project, place: Path, size: str, fill: bool, script
     prefix = (*before, "bash", "-c", command + 'exec "$@"', "bash")
     out = project.out / "here" if fill else project.out
     return world.run("run", "--verify", "1", "--out", out, "failing.py", prefix=prefix)
+
+
+def test_a_full_disk(project: Project):
+    ended = on_a_small_disk(project, project.out, "64k", False)
+    assert ended.code in (4, 5) and ended.left == (), ended.err
+    assert "No space left on device" in ended.err and "minifier/" not in ended.err, ended.err
+    assert "attach it to a report" not in ended.err
 
 
 @pytest.mark.usefixtures("soak")

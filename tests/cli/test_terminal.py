@@ -186,12 +186,5 @@ def test_programs_are_told_why_there_is_no_result(minify, script, cause):
 def test_completion(project):
     project.write("raise ImportError('torch was imported')", "torch.py")
     words = {"COMP_WORDS": "minify run --backend faulty_i", "COMP_CWORD": "3", "_MINIFY_COMPLETE": "bash_complete"}
-    done = subprocess.run(
-        [sys.executable, "-m", "minifier"],
-        env=project.environment((project.folder,), **words),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = project.python("-m", "minifier", timeout=60, path=(project.folder,), **words)
     assert done.stdout.strip() == "plain,faulty_installed", done.stderr

@@ -16,11 +16,8 @@ class Repair(nn.Module):
 
     def __init__(self, gauges=10, width=16):
         super().__init__()
-        self.enter, self.middle, self.leave = (
-            nn.Linear(gauges, width),
-            nn.Linear(width, width),
-            nn.Linear(width, gauges),
-        )
+        self.enter, self.middle = nn.Linear(gauges, width), nn.Linear(width, width)
+        self.leave = nn.Linear(width, gauges)
         self.sure, self.scale = nn.Linear(gauges, 1), nn.Parameter(torch.rand(gauges) + 0.5)
 
     def forward(self, values):

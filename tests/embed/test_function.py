@@ -4,12 +4,12 @@ import json
 import os
 import subprocess
 import sys
-import textwrap
 from types import SimpleNamespace
 
 import pytest
 import torch
 from test_in_process import ran
+from vocabulary import source_of
 
 import minifier
 from minifier.errors import FolderRemoved, ToolFailed, UsageError
@@ -310,15 +310,7 @@ def test_a_session_whose_source_is_unknown_is_told_what_to_do(project):
 
     minifier.check(torch.sin, [torch.ones(2)], mine)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(text)],
-        cwd=project.folder,
-        env=project.environment(),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    done = project.python("-c", source_of(text), timeout=200)
     assert done.returncode == 1
     assert "the source of __main__, which defines mine, is not known. Assign it to a global name" in done.stderr
 

@@ -1,8 +1,5 @@
 """What this torch lacks is a warning in the user's own process, and a line of each run."""
 
-import subprocess
-import sys
-
 import pytest
 from layers import sampled
 
@@ -18,17 +15,9 @@ print("went on")
 """
 
 
-@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("option", sampled(["default", "error::UserWarning"]))
-def test_a_session_warns_once_of_what_it_loses(option, tmp_path):
+def test_a_session_warns_once_of_what_it_loses(project, option):
     """Where warnings are errors, the sentence is printed: the compilation is the user's."""
-    done = subprocess.run(
-        [sys.executable, "-W", option, "-c", SCRIPT],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = project.python("-W", option, "-c", SCRIPT, timeout=100)
     assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
     assert done.stderr.count("OutputGraph.call_user_compiler") == 1

@@ -40,12 +40,8 @@ def own_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     scratch = folder / "tmp"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    path, environment, dtype, grad = (
-        list(sys.path),
-        dict(os.environ),
-        torch.get_default_dtype(),
-        torch.is_grad_enabled(),
-    )
+    path, environment = list(sys.path), dict(os.environ)
+    dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
     config = config_values()
     yield
     for place, value in config_values().items():

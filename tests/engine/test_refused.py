@@ -104,12 +104,7 @@ def test_the_minimal_case_reduces_to_itself(reduce, many_ops):
 
 # A failure that looks as if it took more than it does: what is refused, the inputs, their line, what it says it takes.
 ODD = {
-    "a value that is not a number": (
-        "nan",
-        (torch.tensor([[1.0, float("nan")], [2.0, 3.0]]), torch.ones(2)),
-        "tensors",
-        "these values",
-    ),
+    "no number": ("nan", (torch.tensor([[1.0, float("nan")], [2.0, 3.0]]), torch.ones(2)), "tensors", "these values"),
     "large values": (
         "large",
         (torch.linspace(0, 1000, 600).view(20, 30), torch.ones(30)),

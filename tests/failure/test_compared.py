@@ -7,21 +7,10 @@ from minifier.data.failure.evidence import failure_of_differences
 
 # From what a user minds most to what a user minds least.
 ASPECTS = (
-    Aspect.PREDICATE,
-    Aspect.NO_EXCEPTION,
-    Aspect.NON_FINITE,
-    Aspect.VALUES,
-    Aspect.GRADIENT,
-    Aspect.AUTOGRAD,
-    Aspect.MUTATION,
-    Aspect.OVERWRITTEN,
-    Aspect.SHAPE,
-    Aspect.STRUCTURE,
-    Aspect.DTYPE,
-    Aspect.DEVICE,
-    Aspect.ALIASING,
-    Aspect.STRIDE,
-)
+    Aspect.PREDICATE, Aspect.NO_EXCEPTION, Aspect.NON_FINITE, Aspect.VALUES, Aspect.GRADIENT, Aspect.AUTOGRAD,
+    Aspect.MUTATION, Aspect.OVERWRITTEN, Aspect.SHAPE, Aspect.STRUCTURE, Aspect.DTYPE, Aspect.DEVICE,
+    Aspect.ALIASING, Aspect.STRIDE,
+)  # fmt: skip
 
 
 def off(aspect, where="output 0"):

@@ -181,13 +181,8 @@ def test_a_node_may_be_called_after_its_op_or_by_a_name_of_its_own():
 
 def test_names_that_are_kept_in_files_do_not_change():
     assert [each.value for each in Stage] == [
-        "capture",
-        "compile",
-        "run",
-        "backward-compile",
-        "backward-run",
-        "compare",
-    ]
+        "capture", "compile", "run", "backward-compile", "backward-run", "compare",
+    ]  # fmt: skip
     assert [each.value for each in Kind] == [
         "exception", "signal", "exit", "timeout", "out-of-memory", "wrong-result", "non-finite", "silent-fallback",
     ]  # fmt: skip

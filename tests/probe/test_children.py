@@ -109,11 +109,8 @@ def test_the_end_of_what_is_printed_is_kept(run, capfd):
         return {"status": "pass"}
 
     ended = one(run(job))
-    assert (
-        ended.result == {"status": "pass"}
-        and len(ended.output) <= 4000
-        and ended.output.endswith("xto standard error, too\nthe last words\n")
-    )
+    assert ended.result == {"status": "pass"} and len(ended.output) <= 4000
+    assert ended.output.endswith("xto standard error, too\nthe last words\n")
     assert capfd.readouterr() == ("", "")
 
 

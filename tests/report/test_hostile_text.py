@@ -106,13 +106,8 @@ def test_inline_code_is_one_piece_of_code(text):
 @given(st.lists(TEXTS, min_size=5, max_size=5))
 def test_every_block_holds_what_it_is_given(texts):
     title, item, in_cell, program, in_fold = texts
-    blocks = (
-        prose(item),
-        items((item,)),
-        table(("a", "b"), ((in_cell, "x"),)),
-        fence(program),
-        folded("more", fence(in_fold)),
-    )
+    of_items = prose(item), items((item,)), table(("a", "b"), ((in_cell, "x"),))
+    blocks = (*of_items, fence(program), folded("more", fence(in_fold)))
     text = markdown(Report(f"t {title}", (Section("Heading", blocks),)))
     tokens = RENDERER.parse(text)
     assert live_parts(text) == []

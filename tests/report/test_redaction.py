@@ -50,9 +50,8 @@ def test_names_of_secrets():
 def test_a_value_is_found_in_every_form(written):
     text = f"cannot log in as {written}, sorry"
     said = Redactor({"MY_TOKEN": TOKEN}).clean("", text)
-    assert (
-        "<secret>" in said and "zebra" not in said and said.startswith("cannot log in as ") and said.endswith(", sorry")
-    )
+    assert "<secret>" in said and "zebra" not in said
+    assert said.startswith("cannot log in as ") and said.endswith(", sorry")
 
 
 def test_colours_hide_no_secret():
@@ -77,10 +76,8 @@ def test_less_than_a_prefix_of_eight_characters_stays(text):
 
 def test_the_value_of_a_variable_with_a_password_in_a_url():
     redactor = Redactor({"DATABASE_URL": "postgresql://postgres:zebra8841@db.example/x"})
-    assert (
-        redactor.clean("", "postgresql://localhost, postgres, zebra8841")
-        == "postgresql://localhost, postgres, <secret>"
-    )
+    names = "postgresql://localhost, postgres"
+    assert redactor.clean("", f"{names}, zebra8841") == f"{names}, <secret>"
     assert redactor.clean("", "to postgresql://postgres:zebra8841@db/x") == "to postgresql://<secret>@db/x"
 
 

@@ -40,11 +40,8 @@ def outcome(with_repro: bool):
     """A run on two weights, of which the second reaches the failing op through an op that the reduction takes away."""
     first, second = (replace(placeholder(n), target=n.replace("l_", "L_", 1)) for n in (WEIGHT, "l_self_parameters_b_"))
     tanh = call("tanh", "torch.tanh", Ref(WEIGHT), value=DIFFERENTIABLE)
-    ops = (
-        call("hidden_3", "torch.sin", Ref(second.name)),
-        tanh,
-        call("out", "torch.add", Ref("tanh"), Ref("hidden_3")),
-    )
+    hidden = call("hidden_3", "torch.sin", Ref(second.name))
+    ops = (hidden, tanh, call("out", "torch.add", Ref("tanh"), Ref("hidden_3")))
     where = f"gradient of {WEIGHT}"
     difference = Difference(Aspect.GRADIENT, where, f"{where} is off", 0.4, 1e-8)
     fingerprint = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="gradient", aspects=("gradient",))

@@ -78,32 +78,27 @@ def test_what_a_function_made_is_made_again(text, made_by, result):
 
 
 @pytest.mark.parametrize(
-    ("text", "made_by", "expression", "names"),
+    ("text", "made_by", "expression", "name"),
     [
-        (
-            "torch.compile(f, backend=lambda gm: lower(gm, 2, []))",
-            "<lambda>",
-            "lambda gm: lower(gm, 2, [])",
-            ("lower",),
-        ),
+        ("torch.compile(f, backend=lambda gm: lower(gm, 2, []))", "<lambda>", "lambda gm: lower(gm, 2, [])", "lower"),
         (
             "torch.compile(f, backend=Lowering(max(2, 3)).compile)",
             "Lowering",
             "Lowering(max(2, 3)).compile",
-            ("Lowering",),
+            "Lowering",
         ),
         (
             "def main():\n    made = Lowering(2)\n    torch.compile(f, backend=made)",
             "Lowering",
             "Lowering(2)",
-            ("Lowering",),
+            "Lowering",
         ),
-        ("torch.compile(f, backend=minifier.wrap(Lowering(2), out='o'))", "Lowering", "Lowering(2)", ("Lowering",)),
+        ("torch.compile(f, backend=minifier.wrap(Lowering(2), out='o'))", "Lowering", "Lowering(2)", "Lowering"),
     ],
 )
-def test_an_expression_of_the_module(text, made_by, expression, names):
+def test_an_expression_of_the_module(text, made_by, expression, name):
     found = backend_text(HEAD + text + "\n", made_by)
-    assert (found.expression, found.names, found.definitions) == (expression, names, "")
+    assert (found.expression, found.names, found.definitions) == (expression, (name,), "")
 
 
 @pytest.mark.parametrize(

@@ -39,21 +39,14 @@ def test_a_slice_keeps(path):
     assert "target" in names
 
 
+A_STAR = "from math import *\nfrom json import dumps\n\n"
+
+
 @pytest.mark.parametrize(
     ("module", "names", "until", "found"),
     [
-        (
-            "from math import *\nfrom json import dumps\n\ntarget = floor\n",
-            "target",
-            None,
-            "from math import *\n\ntarget = floor\n",
-        ),
-        (
-            "from math import *\nfrom json import dumps\n\ntarget = dumps\n",
-            "target",
-            None,
-            "from json import dumps\n\ntarget = dumps\n",
-        ),
+        (f"{A_STAR}target = floor\n", "target", None, "from math import *\n\ntarget = floor\n"),
+        (f"{A_STAR}target = dumps\n", "target", None, "from json import dumps\n\ntarget = dumps\n"),
         ("LIMIT = 1\ntarget = [LIMIT]\ntarget.append(2)\nLIMIT = 2\n", "target", 3, "LIMIT = 1\ntarget = [LIMIT]\n"),
         ("import os\nx = 1\n", "target", None, ""),
     ],

@@ -38,7 +38,7 @@ def followed(line, *edits):
     return answers
 
 
-UNIQUE = "return torch.unique(y), z"
+UNIQUE, BRANCH = "return torch.unique(y), z", "if x.sum() > 0:"
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,8 @@ UNIQUE = "return torch.unique(y), z"
         (UNIQUE, [(f"    {UNIQUE}\n", "", "return torch.nonzero(x)")], [False]),
         (UNIQUE, [("    z = helper(x)  # the mask\n", "", "if x.sum() > 0:")], [False]),
         (UNIQUE, [(", z\n", "\n", "return torch.unique(y)")], [True]),
-        (
-            UNIQUE,
-            [(", z\n", "\n", "return torch.unique(y)"), ("torch.unique(y)", "y", "if x.sum() > 0:")],
-            [True, False],
-        ),
-        (
-            "if x.sum() > 0:",
-            [("x.sum() > 0", "x", "if x:"), ("if x:", "if 1:", "return torch.nonzero(x)")],
-            [True, False],
-        ),
+        (UNIQUE, [(", z\n", "\n", "return torch.unique(y)"), ("torch.unique(y)", "y", BRANCH)], [True, False]),
+        (BRANCH, [("x.sum() > 0", "x", "if x:"), ("if x:", "if 1:", "return torch.nonzero(x)")], [True, False]),
         (
             "return torch.nonzero(x)",
             [("    z = helper(x)  # the mask\n", "    z = torch.nonzero(x)\n", "z = torch.nonzero(x)")],

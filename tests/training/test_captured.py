@@ -40,11 +40,8 @@ def test_the_inputs_of_a_backward_pass_are_those_of_its_graph_and_come_from_a_se
 
 
 def test_inputs_are_not_taken_for_those_of_a_backward_pass_that_may_be_of_another_call(bureau):
-    options = {"stage": "run"}
-    text = (
-        f"g = torch.compile(f, backend='oddlib_trains', options={options})\n(g(x, w) + g(x + 1, w)).sum().backward()\n"
-    )
-    captured = bureau.capture(script(text))
+    text = "g = torch.compile(f, backend='oddlib_trains', options={'stage': 'run'})\n"
+    captured = bureau.capture(script(f"{text}(g(x, w) + g(x + 1, w)).sum().backward()\n"))
     (failing,) = captured.failing
     _, case, said = bureau.capture_again(replace(captured, failing=(replace(failing, inputs_lost="yes"),)))
     assert case.tensors is None and "which call of its graph the backward pass is of is not known" in said
