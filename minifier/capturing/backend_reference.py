@@ -25,14 +25,7 @@ from minifier.data.torch_names import AOT_BACKEND
 from minifier.errors import CannotSave
 from minifier.process.distributions import names_by_package
 from minifier.torch_side.fx.script_objects import import_in_script, in_script
-from minifier.torch_side.torch_private.dynamo import AskedBackend, aot_autograd_arguments, asked_backend
-from minifier.torch_side.torch_private.registrations import (
-    Stack,
-    entry_point_of,
-    operator_stack,
-    registered_names,
-    registration_stack,
-)
+from minifier.torch_side.torch_private import dynamo, registrations
 
 
 def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReference:
@@ -41,7 +34,7 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReferenc
 
     `ordinary_path` is the import path of any interpreter of this environment.
     """
-    asked = asked_backend(compiler_fn)
+    asked = dynamo.asked_backend(compiler_fn)
     try:
         options = None if asked.options is None else {str(k): option(v) for k, v in asked.options.items()}
         own_source = None if asked.function is None else from_own_attribute(asked.function)
@@ -63,16 +56,16 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReferenc
     return replace(backend, folders=folders_of(packages | packages_imported(*imports_of(options)), ordinary_path))
 
 
-def _by_registration(asked: AskedBackend) -> BackendReference | None:
+def _by_registration(asked: dynamo.AskedBackend) -> BackendReference | None:
     if asked.function is None:
         return BackendReference(asked.name, BackendSource.REGISTERED, string(asked.name))
-    names = registered_names(asked.function)
+    names = registrations.registered_names(asked.function)
     if asked.name in names:
         names = [asked.name]
     for name in names:
-        stack = registration_stack(name)
+        stack = registrations.registration_stack(name)
         module = importing_module(stack) if stack else _home(asked.function)
-        point = entry_point_of(name)
+        point = registrations.entry_point_of(name)
         by_torch = any(function == "lookup_backend" for _, function in stack)
         if point is not None and (by_torch or module is None):
             dist = point.dist
@@ -109,7 +102,7 @@ def _home(function: Any) -> str | None:
 
 def _is_of_torch(backend: Any) -> bool:
     """Whether torch defines the function or the object's class; of an `aot_autograd(...)`, whether torch holds it."""
-    if aot_autograd_arguments(backend) is None:
+    if dynamo.aot_autograd_arguments(backend) is None:
         return (backend.__module__ or "").startswith("torch.")
     held = importable(backend)
     return held is not None and held.imports == ("import torch",)
@@ -127,7 +120,7 @@ def operator_imports(targets: Iterable[str]) -> tuple[tuple[str, ...], tuple[str
             continue
         namespace, _, name = target.removeprefix("torch.ops.").partition(".")
         operator = f"{namespace}::{name.partition('.')[0]}"
-        stack = operator_stack(operator)
+        stack = registrations.operator_stack(operator)
         module = importing_module(stack)
         if module == "torch":  # `import torch` had not defined it
             module = next(name for name, function in stack if function == "<module>")
@@ -138,7 +131,7 @@ def operator_imports(targets: Iterable[str]) -> tuple[tuple[str, ...], tuple[str
     return tuple(imports), tuple(defined)
 
 
-def importing_module(stack: Stack) -> str | None:
+def importing_module(stack: registrations.Stack) -> str | None:
     """Return the module whose import ran this code: in the innermost importer's package, the outermost importer.
 
     For example `openvino.torch`: neither its submodule nor the script's helper that imports the package. None if no
@@ -156,7 +149,7 @@ def importing_module(stack: Stack) -> str | None:
     return "torch" if package == "torch" else outermost
 
 
-def _by_object(asked: AskedBackend, own_source: SourceExpression | None) -> BackendReference:
+def _by_object(asked: dynamo.AskedBackend, own_source: SourceExpression | None) -> BackendReference:
     try:
         source = own_source or write_object(asked.function)
     except CannotSave as error:
@@ -173,7 +166,7 @@ def _by_object(asked: AskedBackend, own_source: SourceExpression | None) -> Back
 
 def _maker(value: Any) -> str:
     """Return the name of the function or class that made the object, or `<lambda>`."""
-    if aot_autograd_arguments(value) is not None:
+    if dynamo.aot_autograd_arguments(value) is not None:
         return AOT_BACKEND
     return str(getattr(value, "__qualname__", None) or type(value).__qualname__).partition(".")[0]
 
@@ -195,7 +188,7 @@ def _folder(package: str, ordinary_path: Sequence[str]) -> str | None:
     return str(folder) if str(folder) in on_path - ordinary else None
 
 
-def _distribution(packages: set[str], asked: AskedBackend) -> tuple[str | None, str | None]:
+def _distribution(packages: set[str], asked: dynamo.AskedBackend) -> tuple[str | None, str | None]:
     """Return name and version of the installed distribution that has the backend, or (None, None)."""
     home = getattr(asked.function, "__module__", "") or ""
     for package in sorted(packages - set(sys.stdlib_module_names)) or [home.partition(".")[0]]:

@@ -41,10 +41,7 @@ from minifier.torch_side.fx.arguments import tensor_meta
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import make_inputs
 from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
-from minifier.torch_side.torch_private.aot import without_donated_buffers
-from minifier.torch_side.torch_private.autograd import versions_kept
-from minifier.torch_side.torch_private.dynamo import outputs_dynamo_takes
-from minifier.torch_side.torch_private.graphs import storage_key
+from minifier.torch_side.torch_private import aot, autograd, dynamo, graphs
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ class ComparedCall:
         self._token: Token | None = None
 
     def __enter__(self) -> None:
-        self._keeping_buffers = without_donated_buffers()
+        self._keeping_buffers = aot.without_donated_buffers()
         self._keeping_buffers.__enter__()
         self._token = self._status.enter(Stage.COMPARE, self._number, 1)
 
@@ -128,7 +125,7 @@ def compare_call(
     count = len(case.inputs)
     case, held = as_inputs(case, written, live, tensors)
     try:
-        results, failed = _results(call, outputs_dynamo_takes(call.result, *case.graph.output.args), held), None
+        results, failed = _results(call, dynamo.outputs_dynamo_takes(call.result, *case.graph.output.args), held), None
     except Exception as error:  # noqa: BLE001 - whatever the result raises, Dynamo's code raises it in the script
         return Compared(case, unable=f"its results cannot be taken from what was returned: {_line(error)}")
     with random_state_kept():
@@ -140,7 +137,7 @@ def compare_call(
         ) -> Results:
             with as_before(live, tensors):
                 return observe(
-                    lambda *args: outputs_dynamo_takes(compiled(*args[:count]), *case.graph.output.args),
+                    lambda *args: dynamo.outputs_dynamo_takes(compiled(*args[:count]), *case.graph.output.args),
                     [*inputs()[:count], *held],
                     backward=backward,
                     seed=seed,
@@ -235,7 +232,7 @@ def as_before(live: Tensors, stored: StoredTensors) -> Iterator[None]:
     Autograd does not notice.
     """
     present = {key: live[key].detach().clone() for key in changed_tensors(live, stored)}
-    with versions_kept(list(live.values())):
+    with autograd.versions_kept(list(live.values())):
         try:
             for key in present:
                 _write(live[key], stored.get(key))
@@ -259,8 +256,8 @@ def written_by_eager(graph: Graph, inputs: Callable[[], list[Any]], tensors: Cal
 
 def share_memory(keys: Collection[str], live: Tensors) -> bool:
     """Whether a tensor under these keys shares its memory with another held tensor."""
-    storages = [storage_key(tensor) for tensor in live.values()]
-    return any(storages.count(storage_key(live[key])) > 1 for key in keys)
+    storages = [graphs.storage_key(tensor) for tensor in live.values()]
+    return any(storages.count(graphs.storage_key(live[key])) > 1 for key in keys)
 
 
 def as_inputs(

@@ -18,14 +18,8 @@ from typing import Any
 
 import torch
 
+from minifier.capturing import call_inputs
 from minifier.capturing.backend_reference import folders_of, operator_imports, reads_of
-from minifier.capturing.call_inputs import (
-    inputs_by_shape,
-    inputs_of_call,
-    origin_of_symbols,
-    with_dynamic_once,
-    with_expressions,
-)
 from minifier.capturing.captured import EventLog
 from minifier.capturing.comparing import ComparedCall, KeptResults, ScriptCall, WorstResult, compare_call
 from minifier.capturing.process_state import Baseline, at_the_call, current_state
@@ -116,8 +110,8 @@ class Record:
             self.reference = pack(self.backend)  # of a graph that cannot be read, too
             self.state = current_state(run.baseline)
             self.graph = read_graph(gm, self.tensors)
-            self.symbolic = origin_of_symbols(self.graph, values)
-            self.backend, self.state = with_dynamic_once(self.symbolic, self.backend, self.state)
+            self.symbolic = call_inputs.origin_of_symbols(self.graph, values)
+            self.backend, self.state = call_inputs.with_dynamic_once(self.symbolic, self.backend, self.state)
             self.reference = pack(self.backend)
             self._save(self._inputs_by_shape(), _PENDING, tensors=None)  # the backend may kill the process
 
@@ -147,7 +141,7 @@ class Record:
     def _inputs_by_shape(self) -> tuple[Input, ...]:
         """Describe inputs whose values are not known: few backward passes fail on zeros."""
         assert self.graph is not None
-        return inputs_by_shape(self.graph, "zeros" if self.forward is None else "randn")
+        return call_inputs.inputs_by_shape(self.graph, "zeros" if self.forward is None else "randn")
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -346,7 +340,7 @@ class Record:
         tensors = self.tensors.extended()  # a copy: the inputs must not outlive their call
         try:
             assert self.graph is not None
-            inputs = with_expressions(self.graph, inputs_of_call(self.graph, values, tensors))
+            inputs = call_inputs.with_expressions(self.graph, call_inputs.inputs_of_call(self.graph, values, tensors))
             self._save(inputs, failure, tensors.write(self.folder / TENSORS), call)
             return ""
         except torch.AcceleratorError:

@@ -30,10 +30,7 @@ from minifier.process.interrupts import interrupts_left_to_another
 from minifier.process.logs import LogLine
 from minifier.process.machine import spare_memory
 from minifier.torch_side.compare.results import call_and_wait, random_states
-from minifier.torch_side.torch_private.aot import BACKWARD, observe_aot_compilers
-from minifier.torch_side.torch_private.autograd import transforms_ended
-from minifier.torch_side.torch_private.dynamo import FindGraph, asked_backend, backend_error, is_failure
-from minifier.torch_side.torch_private.modes import is_capturing
+from minifier.torch_side.torch_private import aot, autograd, dynamo, modes
 
 _MAX_LOGGED_RUNS = 64  # of each graph: a later failure may depend on how often it was called
 
@@ -120,11 +117,7 @@ class Observer:
         self.closed = False
 
     def __call__(
-        self,
-        compiler_fn: Any,
-        gm: torch.fx.GraphModule,
-        inputs: Sequence[Any],
-        call: Callable[[], Callable[..., Any]],
+        self, compiler_fn: Any, gm: torch.fx.GraphModule, inputs: Sequence[Any], call: Callable[[], Callable[..., Any]]
     ) -> Callable[..., Any]:
         if not self.is_watching:
             return call()
@@ -132,7 +125,7 @@ class Observer:
             self._aot = AotObserver(self)
         original_inputs = list(inputs)  # a backend may replace or remove items of its list
         record = self.record(gm, original_inputs, lambda: (reference(compiler_fn, self.run.baseline.path), ""))
-        record.backend_object = asked_backend(compiler_fn).function
+        record.backend_object = dynamo.asked_backend(compiler_fn).function
         self.backends.append(record.backend_object)
         compiled = self.around_compile(record, Stage.COMPILE, original_inputs, lambda: self._watched(record, call, gm))
         return self.observed(record, compiled)
@@ -150,10 +143,7 @@ class Observer:
         return result
 
     def record(
-        self,
-        gm: torch.fx.GraphModule,
-        inputs: Sequence[Any],
-        refer: Callable[[], tuple[BackendReference, str]],
+        self, gm: torch.fx.GraphModule, inputs: Sequence[Any], refer: Callable[[], tuple[BackendReference, str]]
     ) -> Record:
         """Create the record of the next graph for a backend. `refer` is as in `Record`."""
         self.count, self.graphs = self.count + 1, self.graphs + 1
@@ -164,7 +154,7 @@ class Observer:
         self.count += 1
         return forward.of_backward(self.count)
 
-    def traced(self, compiler_fn: Any, find_graph: FindGraph) -> None:
+    def traced(self, compiler_fn: Any, find_graph: dynamo.FindGraph) -> None:
         """Save the graph at whose last op Dynamo raised an exception, with the backend eager.
 
         The log shows whether the exception ended the script: then no other graph was compiled afterwards.
@@ -180,7 +170,7 @@ class Observer:
             if traced is None:
                 return
             self.count += 1
-            backend = replace(TORCH_COMPILE, dynamic=asked_backend(compiler_fn).dynamic)
+            backend = replace(TORCH_COMPILE, dynamic=dynamo.asked_backend(compiler_fn).dynamic)
             record = Record(self.run, self.count, traced.module, traced.inputs, lambda: (backend, ""), place=0)
             record.keep(traced.inputs, 0)
         self.log.write("traced", **record.facts, unsaved=record.unsaved)
@@ -224,7 +214,7 @@ class Observer:
             with current:
                 return call()
         except BaseException as error:
-            if is_failure(error) and self._is_new(error):
+            if dynamo.is_failure(error) and self._is_new(error):
                 has_changed = number > 0 and current.has_changed_inputs
                 with self.reserve:
                     record.failed(stage, error, current.inputs, number, has_changed)
@@ -240,7 +230,7 @@ class Observer:
 
     def _is_new(self, error: BaseException) -> bool:
         """Whether no nested call has logged this failure already."""
-        logged, current = self.mine.logged_error, backend_error(error)
+        logged, current = self.mine.logged_error, dynamo.backend_error(error)
         # Released once it leaves the outermost call: its frames keep the script's memory alive.
         self.mine.logged_error = current if self.mine.call is not None else None
         return logged is not current
@@ -275,7 +265,7 @@ class Observer:
 
     def _chooses(self, record: Record, args: Sequence[Any]) -> bool:
         """Whether the record's next call is compared with eager."""
-        if self._compared_calls is None or not record.may_be_worse or is_capturing():
+        if self._compared_calls is None or not record.may_be_worse or modes.is_capturing():
             return False
         return self._compared_calls.chooses(record, args)
 
@@ -352,7 +342,7 @@ class Observer:
 
 
 def _without_open_transforms(call: Callable[[], Any]) -> Any:
-    with transforms_ended():
+    with autograd.transforms_ended():
         return call()
 
 
@@ -378,7 +368,7 @@ class AotObserver:
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
-        self.end = observe_aot_compilers(self.begin, self.compiling, self.running)
+        self.end = aot.observe_aot_compilers(self.begin, self.compiling, self.running)
 
     def begin(self) -> _SplitGraph | None:
         """Return the state for the graph whose backend calls AOTAutograd, or None outside a backend call."""
@@ -398,7 +388,7 @@ class AotObserver:
         call: Callable[[], Any],
     ) -> Any:
         """Run a compiler; for a backward graph the forward's Case is saved before, with a backward pass."""
-        if part != BACKWARD or pair is None or not self._is_watching(pair):
+        if part != aot.BACKWARD or pair is None or not self._is_watching(pair):
             return call()
         pair.backward = self.observer.record_backward(pair.forward)
         return self.observer.around_compile(pair.backward, Stage.BACKWARD_COMPILE, inputs, call)

@@ -33,26 +33,19 @@ from minifier.data.case.switches import (
 from minifier.data.fields import text
 from minifier.errors import CannotSave, MinifyError
 from minifier.torch_side.fx.arguments import read, short, write
-from minifier.torch_side.torch_private.modes import (
-    config_values,
-    default_device,
-    device_kinds,
-    inference_mode_outside,
-    is_default_config,
-    other_function_modes,
-)
+from minifier.torch_side.torch_private import modes
 
 Switches = tuple[tuple[str, Any], ...]
 
 
 def _autocast() -> tuple[tuple[str, str], ...]:
-    devices = dict.fromkeys(("cpu", "mps", *device_kinds()))
+    devices = dict.fromkeys(("cpu", "mps", *modes.device_kinds()))
     return tuple((d, short(torch.get_autocast_dtype(d))) for d in devices if torch.is_autocast_enabled(d))
 
 
 def _switches(baseline: Baseline) -> Switches:
     switches = changed_switches(switches_now(), baseline.switches)
-    if (device := default_device()) is not None:
+    if (device := modes.default_device()) is not None:
         switches += ((DEFAULT_DEVICE, device),)
     if not torch.is_autocast_cache_enabled():
         switches += ((AUTOCAST_CACHE, False),)
@@ -61,10 +54,10 @@ def _switches(baseline: Baseline) -> Switches:
 
 def _changed_config(baseline: Baseline, switches: Switches) -> Iterator[tuple[str, str, Any]]:
     implied = implied_config(switches)
-    for (module, key), value in config_values().items():
+    for (module, key), value in modes.config_values().items():
         entry = module, key
         # The baseline lacks the modules that the script loaded; these know their own defaults.
-        same = baseline.config[entry] == value if entry in baseline.config else is_default_config(module, key)
+        same = baseline.config[entry] == value if entry in baseline.config else modes.is_default_config(module, key)
         if not same and not (entry in implied and implied[entry] == value):
             yield module, key, value
 
@@ -103,7 +96,7 @@ def current_state(baseline: Baseline) -> State:
     """
     switches = _switches(baseline)
     config = []
-    skipped = [f"{kind}, a torch function mode that is on" for kind in other_function_modes()]
+    skipped = [f"{kind}, a torch function mode that is on" for kind in modes.other_function_modes()]
     for module, key, value in _changed_config(baseline, switches):
         try:
             if module == SCRIPT:
@@ -113,7 +106,7 @@ def current_state(baseline: Baseline) -> State:
             skipped.append(f"{module}.{key}: {error}")
     return State(
         grad=torch.is_grad_enabled(),
-        inference=inference_mode_outside(),
+        inference=modes.inference_mode_outside(),
         autocast=_autocast(),
         default_dtype=short(torch.get_default_dtype()),
         config=tuple(config),
@@ -160,7 +153,7 @@ def switches_now() -> Values:
 
 def baseline_here() -> Baseline:
     """Return this process's present values; torch has already changed some defaults by itself."""
-    return Baseline(config_values(), switches_now())
+    return Baseline(modes.config_values(), switches_now())
 
 
 def is_tuned() -> bool:
@@ -258,7 +251,7 @@ def answer(modules: Sequence[str]) -> str:
     for module in modules:
         importlib.import_module(module)
     config = []
-    for (module, key), value in config_values().items():
+    for (module, key), value in modes.config_values().items():
         try:
             config.append([module, key, pack_arg(read(value))])
         except CannotSave:

@@ -155,10 +155,7 @@ def _failing(
 
 
 def _failure_of_torch(
-    folder: Path,
-    events: Sequence[dict[str, Any]],
-    compiling: dict[int, dict[str, Any]],
-    kept: set[tuple[int, int]],
+    folder: Path, events: Sequence[dict[str, Any]], compiling: dict[int, dict[str, Any]], kept: set[tuple[int, int]]
 ) -> FailingGraph | None:
     """Return the failure of torch.compile itself that ended the script at a known graph, or None.
 

@@ -24,20 +24,7 @@ from minifier.data.settings import Settings
 from minifier.data.torch_names import RUNS_ENGINE
 from minifier.errors import FailsByItself, MinifyError, NoRepro, OtherMessage
 from minifier.process.progress import Phase, Progress
-from minifier.reduction.flakiness import (
-    certain_again,
-    expect,
-    fewest_calls,
-    in_one_call,
-    longest_pause,
-    misjudged,
-    seek_forms,
-    set_timeout,
-    set_workers,
-    tries_of,
-    varies,
-    with_pauses,
-)
+from minifier.reduction import flakiness
 from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe.evaluate import run_backward_eagerly, run_eagerly
 from minifier.reduction.probe.prepared_case import prepare_case
@@ -62,22 +49,22 @@ def check(runner: ProbeRunner) -> Case:
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         calibrate_without_hang(runner, case)
     calls = case.calls
-    case = _without_symbols(runner, fewest_calls(runner, case))
-    case, tries = _with_pauses(runner, case, calls, tries_of(runner, case))
-    if (other := varies(runner, tries)) is not None:
+    case = _without_symbols(runner, flakiness.fewest_calls(runner, case))
+    case, tries = _with_pauses(runner, case, calls, flakiness.tries_of(runner, case))
+    if (other := flakiness.varies(runner, tries)) is not None:
         raise OtherMessage(f"calling the backend on the captured graph again shows other messages: {other.sentence}")
-    seek_forms(runner, tries)
+    flakiness.seek_forms(runner, tries)
     case = with_forms(runner, case)
     shown = [judged for judged in tries if judged.verdict is Verdict.SAME]
     if not shown:
         raise _not_again(runner.sought, tries[0], case)
     case = _with_native(runner, case, shown)
-    expect(runner, tries)
+    flakiness.expect(runner, tries)
     if runner.repeats > 1:
-        case = in_one_call(runner, case)
+        case = flakiness.in_one_call(runner, case)
     if case.failure.fingerprint.kind is not Kind.TIMEOUT:
-        set_timeout(runner, max(judged.seconds for judged in shown))
-    set_workers(runner, min(judged.seconds for judged in shown))  # the first may include the imports
+        flakiness.set_timeout(runner, max(judged.seconds for judged in shown))
+    flakiness.set_workers(runner, min(judged.seconds for judged in shown))  # the first may include the imports
     (empty,) = runner.probe([with_ops(case, ())])
     note_empty_graph(runner, empty)
     if empty.verdict is Verdict.SAME:  # one op is left all the same: Dynamo hands over no graph without ops
@@ -97,9 +84,9 @@ def _with_pauses(runner: ProbeRunner, case: Case, calls: int, tries: list[Judged
         return case, tries
     is_hang, seconds = runner.sought.kind is Kind.TIMEOUT, runner.limits.seconds
     if is_hang:
-        runner.allow(seconds + 2 * longest_pause(case))
+        runner.allow(seconds + 2 * flakiness.longest_pause(case))
     shown = sum(judged.verdict is Verdict.SAME for judged in tries) if in_doubt else 0
-    after = with_pauses(runner, case, calls, shown / len(tries))
+    after = flakiness.with_pauses(runner, case, calls, shown / len(tries))
     if is_hang:
         runner.allow(seconds + sum(call.pause for call in (after or case).before))
     if after is None:
@@ -234,7 +221,7 @@ def calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
     slowest = max(seconds, key=lambda place: seconds[place], default=0)
     if seconds.get(slowest, 0.0) > _SLOW_SECONDS:
         measure(slowest)
-    set_timeout(runner, max(seconds.values(), default=0.0))
+    flakiness.set_timeout(runner, max(seconds.values(), default=0.0))
 
 
 def _without_symbols(runner: ProbeRunner, case: Case) -> Case:
@@ -312,10 +299,10 @@ def confirmed(
         if not result.one_minimal:
             break
         runner.phase, was_certain = "check", runner.repeats == 1 and not runner.confirmations
-        reduced = in_one_call(runner, reduced)
-        if not misjudged(runner, reduced):
+        reduced = flakiness.in_one_call(runner, reduced)
+        if not flakiness.misjudged(runner, reduced):
             break
-        certain = certain_again(runner, reduced, runner.larger(reduced)) if was_certain else None
+        certain = flakiness.certain_again(runner, reduced, runner.larger(reduced)) if was_certain else None
         reduced, result = reduce_ops(runner, certain or reduced, budget, anew=True)
     return reduced, result
 

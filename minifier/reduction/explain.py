@@ -39,18 +39,7 @@ from minifier.reduction.probe.prepared_case import PreparedCase, StartsThreads, 
 from minifier.reduction.probe.verdicts import Judged, judge, last_stage, prepare_cache
 from minifier.reduction.probe_runner import LAST_SECONDS, first_seconds
 from minifier.reduction.summary import FAILS
-from minifier.torch_side.torch_private.aot import (
-    BACKWARD,
-    FORWARD,
-    INFERENCE,
-    PARTITION,
-    boxed_graph,
-    choose_partitions,
-    name_of_compiler,
-    observe_aot_compilers,
-)
-from minifier.torch_side.torch_private.inductor import choose_applications
-from minifier.torch_side.torch_private.modes import config_values, has_config
+from minifier.torch_side.torch_private import aot, inductor, modes
 
 _Item = TypeVar("_Item")
 Setting = tuple[str, str, Any]  # module, key, value of a configuration value
@@ -63,12 +52,12 @@ _PARTS = {
     "post_grad_passes": "inductor's passes after autograd",
     "lowerings": "inductor's lowerings",
     "cudagraphs": "CUDA graphs",
-    FORWARD: "the backend's compiler of forward graphs",
-    BACKWARD: "the backend's compiler of backward graphs",
-    INFERENCE: "the backend's compiler of forward graphs",
-    PARTITION: "the backend's partition function",
+    aot.FORWARD: "the backend's compiler of forward graphs",
+    aot.BACKWARD: "the backend's compiler of backward graphs",
+    aot.INFERENCE: "the backend's compiler of forward graphs",
+    aot.PARTITION: "the backend's partition function",
 }
-_FUNCTIONS = {FORWARD, BACKWARD, INFERENCE, PARTITION}  # that a backend gives to AOTAutograd
+_FUNCTIONS = {aot.FORWARD, aot.BACKWARD, aot.INFERENCE, aot.PARTITION}  # that a backend gives to AOTAutograd
 _NOT_OF_INDUCTOR = {"decomposition", *_FUNCTIONS}
 _OF_OPS = {
     "decomposition": "the decomposition of {}",
@@ -409,15 +398,15 @@ class _Explainer:
         ) -> Any:
             name = f"{part}-{counts[part] + 1}"
             self._dump(name, gm)
-            if is_left_out(part, name_of_compiler(call.func)):
-                return boxed_graph(gm)
+            if is_left_out(part, aot.name_of_compiler(call.func)):
+                return aot.boxed_graph(gm)
             result = call()
             self._dump(f"{name}.changed", gm)
             return result
 
-        choose_applications(is_left_out)
-        observe_aot_compilers(lambda: None, compiled)
-        choose_partitions(is_left_out)
+        inductor.choose_applications(is_left_out)
+        aot.observe_aot_compilers(lambda: None, compiled)
+        aot.choose_partitions(is_left_out)
         return evaluate(self._prepared_for(case), case, last_stage(self.case.failure))
 
     def _dump(self, name: str, gm: torch.fx.GraphModule) -> None:
@@ -441,7 +430,7 @@ class _Explainer:
         dumps.mkdir()
         case = _without_lines(self.case)
         for place, value in ((DUMPS, True), (DUMP_FOLDER, str(dumps))) if has_inductor else ():
-            case = with_setting(case, (*place, value)) if has_config(*place) else case
+            case = with_setting(case, (*place, value)) if modes.has_config(*place) else case
         self._asked([_UNCHANGED], [case])
         self.dumps = None
         texts: dict[str, str] = {}
@@ -502,8 +491,8 @@ class _Explainer:
         """Yield the settings with which the Case passes, that of the pass at fault first."""
         named = [(DISABLED_PASSES, at_fault.name)] if at_fault is not None and at_fault.part in _PASSES else []
         table = [(place, value) for place, value, _ in AVOIDING]
-        known = [(place, value) for place, value in (*named, *table) if has_config(*place)]
-        now = config_values() | {(module, key): value for module, key, value in self.case.state.config}
+        known = [(place, value) for place, value in (*named, *table) if modes.has_config(*place)]
+        now = modes.config_values() | {(module, key): value for module, key, value in self.case.state.config}
         settings = [(*place, value) for place, value in known if now[place] != value]
         for batch in self._batches(settings):
             cases = [with_setting(self.case, each) for each in batch]

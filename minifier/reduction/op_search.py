@@ -10,12 +10,7 @@ from minifier.data.case import Case, Graph
 from minifier.data.case.calls import call_of, is_alike, with_others
 from minifier.data.case.ops import atoms, kind, parents, with_ops
 from minifier.data.failure import Kind, Verdict
-from minifier.reduction.passes.inlining import (
-    calls,
-    has_branches,
-    holds_calls,
-    inlined,
-)
+from minifier.reduction.passes.inlining import calls, has_branches, holds_calls, inlined
 from minifier.reduction.passes.operands import Path, bodies, body_at, with_body, without_ops
 from minifier.reduction.probe_runner import Atom, ProbeRunner, Unanswered
 
@@ -94,11 +89,7 @@ def reduce_ops(
         adapter = OpSearchAdapter(runner, case.graph, parts_of(case), case.failure.hints, groups, known, calls_of(case))
         runner.phase = "guess"
         result = search.reduce(
-            adapter.problem(),
-            adapter,
-            known=adapter,
-            budget=budget.after(runner.total),
-            on_progress=follow,
+            adapter.problem(), adapter, known=adapter, budget=budget.after(runner.total), on_progress=follow
         )
         reduced = adapter.candidate(result.kept)
         if not result.one_minimal:

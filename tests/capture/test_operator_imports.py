@@ -21,7 +21,8 @@ OP = "torch.ops.late.same.default"
     ids=["as torch begins", "a package", "a module of torch that compiling imports", "the script"],
 )
 def test_what_defined_an_operator_is_imported(monkeypatch, stack, imports, defined):
-    monkeypatch.setattr(backend_reference, "operator_stack", lambda name: stack if name == "late::same" else ())
+    found = {"late::same": stack}
+    monkeypatch.setattr(backend_reference.registrations, "operator_stack", lambda name: found.get(name, ()))
     assert operator_imports([OP, "torch.ops.aten.add.Tensor", "torch.sin"]) == (imports, defined)
 
 

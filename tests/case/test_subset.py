@@ -7,7 +7,8 @@ from case_samples import call, graph, meta, output, placeholder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minifier.data.case import Graph, Node, Ref, Scalar, subset
+from minifier.data.case import Graph, Node, Ref, Scalar
+from minifier.data.case.graph import subset
 from minifier.data.case.values import Opaque
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.tensors import StoredTensors

@@ -13,7 +13,7 @@ from minifier.data.case.case import (
     State,
     Symbolic,
 )
-from minifier.data.case.graph import EMPTY_GRAPH, Graph, Node, Ref, subset
+from minifier.data.case.graph import EMPTY_GRAPH, Graph, Node, Ref
 from minifier.data.case.inputs import Adapted, Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
 from minifier.data.case.values import Opaque, Scalar, Sequence_, TensorMeta
 
@@ -44,5 +44,4 @@ __all__ = [
     "Symbolic",
     "TensorInput",
     "TensorMeta",
-    "subset",
 ]

@@ -7,22 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
-from minifier.data import fields
+from minifier.data import fields, torch_names
 from minifier.data.case.values import Imported, Opaque, Size, TensorMeta, Value
 from minifier.data.fields import Defect, identifier, import_path, item_path, one_of, shown, within
-from minifier.data.torch_names import (
-    AUTOGRAD_FUNCTION,
-    BEGIN_CONTEXT,
-    BEGIN_LEVEL,
-    END_CONTEXT,
-    END_LEVEL,
-    HIGHER_ORDER,
-    LAUNCH,
-    LEAVE_LEVEL,
-    MODULES_OF_TRANSFORMS,
-    REGION,
-    VARIABLE_OF_MODEL,
-)
 
 UNKNOWN, NOTHING = Opaque("unknown"), Opaque("nothing")
 OPS = frozenset({"call_function", "call_method", "call_module"})
@@ -77,9 +64,11 @@ class Node:
         number = 1 if self.op == "output" else _ARGUMENTS.get(self.target)
         if number is not None and len(self.args) != number:
             raise Defect(f"expected {number} arguments of {shown(self.target)}, found {len(self.args)}", ".args")
-        if self.target in (AUTOGRAD_FUNCTION, REGION) and not (len(self.args) > 1 and isinstance(self.args[0], Ref)):
+        if self.target in (torch_names.AUTOGRAD_FUNCTION, torch_names.REGION) and not (
+            len(self.args) > 1 and isinstance(self.args[0], Ref)
+        ):
             raise Defect("expected a subgraph and its arguments", ".args")
-        if self.target == LAUNCH:
+        if self.target == torch_names.LAUNCH:
             kernel, arguments = self.kwargs.get("kernel"), self.kwargs.get("arguments")
             if not isinstance(kernel, Imported) or not isinstance(arguments, dict) or "grid" not in self.kwargs:
                 raise Defect("expected a kernel, its grid and its arguments", ".kwargs")
@@ -113,7 +102,7 @@ class Node:
         if not self.modules:
             return "", ""
         _, path, class_path = self.modules[-1]
-        return class_path.replace(":", ".").rpartition(".")[2], VARIABLE_OF_MODEL.sub("", path)
+        return class_path.replace(":", ".").rpartition(".")[2], torch_names.VARIABLE_OF_MODEL.sub("", path)
 
     @property
     def short_target(self) -> str:
@@ -255,7 +244,7 @@ def with_leaves(graph: Graph, change: Callable[[Any], Any]) -> Graph:
     changed, though torch counts it as a higher-order op."""
     nodes = tuple(
         replace(node, args=map_leaves(node.args, change), kwargs=map_leaves(node.kwargs, change))
-        if node.is_op and (not node.target.startswith(HIGHER_ORDER) or node.target == LAUNCH)
+        if node.is_op and (not node.target.startswith(torch_names.HIGHER_ORDER) or node.target == torch_names.LAUNCH)
         else node
         for node in graph.nodes
     )
@@ -385,12 +374,12 @@ def is_in_place(node: Node) -> bool:
     return node.is_op and name.endswith("_") and not name.endswith("__") and name != "_"
 
 
-BEGIN, END = BEGIN_LEVEL | BEGIN_CONTEXT, END_LEVEL | END_CONTEXT
+BEGIN, END = torch_names.BEGIN_LEVEL | torch_names.BEGIN_CONTEXT, torch_names.END_LEVEL | torch_names.END_CONTEXT
 
 
 def is_of_transform(node: Node) -> bool:
     """Whether the op is a transform's own: its levels, dual numbers and batch dimensions."""
-    return node.is_op and node.target.startswith(MODULES_OF_TRANSFORMS)
+    return node.is_op and node.target.startswith(torch_names.MODULES_OF_TRANSFORMS)
 
 
 def wrapped_values(nodes: Iterable[Node]) -> frozenset[str]:
@@ -398,9 +387,9 @@ def wrapped_values(nodes: Iterable[Node]) -> frozenset[str]:
     wrapped, depth = set(), 0
     for node in nodes:
         target = node.short_target
-        depth += (target in BEGIN_LEVEL) - (target in END_LEVEL)
+        depth += (target in torch_names.BEGIN_LEVEL) - (target in torch_names.END_LEVEL)
         # The level is the second argument of these ops.
-        left = target in LEAVE_LEVEL and len(node.args) > 1 and node.args[1] == 1
+        left = target in torch_names.LEAVE_LEVEL and len(node.args) > 1 and node.args[1] == 1
         if depth > 0 and not left:
             wrapped.add(node.name)
     return frozenset(wrapped)

@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from minifier.data.case import (
-    Case,
-    Drawn,
-    Graph,
-    Input,
-    Node,
-    Recorded,
-    Scalar,
-    ScalarInput,
-    TensorInput,
-    TensorMeta,
-    subset,
-)
-from minifier.data.case.graph import BEGIN, END, is_in_place, refs_in
+from minifier.data.case import Case, Drawn, Graph, Input, Node, Recorded, Scalar, ScalarInput, TensorInput, TensorMeta
+from minifier.data.case.graph import BEGIN, END, is_in_place, refs_in, subset
 from minifier.data.case.symbolic_sizes import as_dynamo_would, has_symbols, is_unseen
 
 

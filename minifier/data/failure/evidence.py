@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from minifier.data import torch_names
 from minifier.data.failure.fingerprint import Failure, Fingerprint, was_wrapped
 from minifier.data.failure.frames import Link
 from minifier.data.failure.kinds import Aspect, Difference, Kind, Stage
-from minifier.data.torch_names import (
-    AOT_AUTOGRAD,
-    COMPILES_BACKWARD,
-    COMPILES_FRAME,
-    COMPILES_GRAPH,
-    OF_DYNAMO,
-    RUNS_BACKWARD,
-    RUNS_COMPILED,
-    RUNS_ENGINE,
-)
 
 
 def stage_shown(links: Sequence[Link]) -> Stage:
@@ -27,17 +18,22 @@ def stage_shown(links: Sequence[Link]) -> Stage:
         return Stage.BACKWARD_COMPILE
     if any(_runs_backward(of_link) for of_link in each):
         return Stage.BACKWARD_RUN
-    if any(OF_DYNAMO in link["bases"] for link in links):
+    if any(torch_names.OF_DYNAMO in link["bases"] for link in links):
         return Stage.COMPILE
-    if was_wrapped(links) or COMPILES_FRAME in frames or COMPILES_GRAPH in frames:
+    if was_wrapped(links) or torch_names.COMPILES_FRAME in frames or torch_names.COMPILES_GRAPH in frames:
         return Stage.COMPILE
     return Stage.RUN
 
 
 def _runs_backward(frames: Sequence[tuple[str, str]]) -> bool:
     """Whether a backward pass ran, and none that AOTAutograd traces while a graph is compiled."""
-    begins = next((place for place, frame in enumerate(frames) if frame in (RUNS_BACKWARD, RUNS_ENGINE)), None)
-    return begins is not None and not {COMPILES_FRAME, COMPILES_GRAPH}.intersection(frames[:begins])
+    begins = next(
+        (place for place, frame in enumerate(frames) if frame in (torch_names.RUNS_BACKWARD, torch_names.RUNS_ENGINE)),
+        None,
+    )
+    return begins is not None and not {torch_names.COMPILES_FRAME, torch_names.COMPILES_GRAPH}.intersection(
+        frames[:begins]
+    )
 
 
 def _compiles_backward(frames: Sequence[tuple[str, str]]) -> bool:
@@ -45,10 +41,12 @@ def _compiles_backward(frames: Sequence[tuple[str, str]]) -> bool:
 
     Before, the function that runs what was compiled called the compiler, too.
     """
-    if COMPILES_BACKWARD in frames:
+    if torch_names.COMPILES_BACKWARD in frames:
         return True
-    after = frames[frames.index(RUNS_BACKWARD) + 1 :] if RUNS_BACKWARD in frames else ()
-    return bool(after) and after[0] != RUNS_COMPILED and not after[0][0].startswith(AOT_AUTOGRAD)
+    after = frames[frames.index(torch_names.RUNS_BACKWARD) + 1 :] if torch_names.RUNS_BACKWARD in frames else ()
+    return (
+        bool(after) and after[0] != torch_names.RUNS_COMPILED and not after[0][0].startswith(torch_names.AOT_AUTOGRAD)
+    )
 
 
 def hang(stage: Stage, seconds: float, text: str = "") -> Failure:

@@ -149,12 +149,7 @@ class _Inliner:
                 if node.target in inner.modules:
                     self.modules[new_target] = inner.modules[node.target]
             self.nodes.append(
-                replace(
-                    node.reading(values),
-                    name=name,
-                    target=new_target,
-                    value=self.renumbered(node.value, storages),
-                )
+                replace(node.reading(values), name=name, target=new_target, value=self.renumbered(node.value, storages))
             )
             values[node.name] = Ref(name)
         return _with(_results(inner), values)

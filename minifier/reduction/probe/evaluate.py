@@ -35,11 +35,7 @@ from minifier.torch_side.fx.arguments import meta_of
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import NotRecorded, Recorder, make_inputs
 from minifier.torch_side.fx.tensors import TensorFile
-from minifier.torch_side.torch_private.aot import observe_aot_compilers
-from minifier.torch_side.torch_private.autograd import outside_transforms
-from minifier.torch_side.torch_private.graphs import wrong_fake_kernel
-from minifier.torch_side.torch_private.inductor import observe_loading, raised_ahead_of_loading, tame_inductor
-from minifier.torch_side.torch_private.modes import print_native_stacks
+from minifier.torch_side.torch_private import aot, autograd, graphs, inductor, modes
 
 
 @imports_told()
@@ -57,7 +53,7 @@ def evaluate(prepared: PreparedCase, case: Case, until: Stage) -> dict[str, Any]
     progress = JobProgress()
     if prepared.case.failure.fingerprint.kind is Kind.SIGNAL:
         with after_stack_file():
-            print_native_stacks()
+            modes.print_native_stacks()
     if prepared.case.failure.fingerprint.kind is not Kind.SILENT_FALLBACK:
         return _evaluate(prepared, case, until, progress)
     lines: list[tuple[str, str]] = []
@@ -73,11 +69,11 @@ def _evaluate(prepared: PreparedCase, case: Case, until: Stage, progress: JobPro
         program = ProgramOfCalls(prepared, case, until, progress)
     except NotRecorded as error:
         return {"status": "invalid", "links": [], "traceback": f"eager did not come to {error}"}
-    tame_inductor()
-    if until is Stage.COMPILE and not case.before and raised_ahead_of_loading(prepared.case.failure.traceback):
-        observe_loading(lambda: end_with({"status": "pass"}))
+    inductor.tame_inductor()
+    if until is Stage.COMPILE and not case.before and inductor.raised_ahead_of_loading(prepared.case.failure.traceback):
+        inductor.observe_loading(lambda: end_with({"status": "pass"}))
     if case.backward:
-        observe_aot_compilers(lambda: None, progress.around_compiler)
+        aot.observe_aot_compilers(lambda: None, progress.around_compiler)
     with in_modes(case.state):
         answer = program.make_earlier_calls()
         if answer is None and until is Stage.COMPARE:
@@ -167,7 +163,7 @@ def compare_fake_kernels(prepared: PreparedCase, case: Case) -> dict[str, Any]:
             run_backward(result)
 
     with in_state(case.state):
-        op, how = wrong_fake_kernel(call)
+        op, how = graphs.wrong_fake_kernel(call)
     return {"status": "pass", "op": op, "how": how}
 
 
@@ -222,7 +218,7 @@ class _ValueRecorder(torch.fx.Interpreter):
     def run_node(self, n: torch.fx.Node) -> Any:
         value = super().run_node(n)
         if n.op != "output":
-            with outside_transforms(value) as plain_value:
+            with autograd.outside_transforms(value) as plain_value:
                 self.values[n.name] = meta_of(plain_value, self._storages)
         return value
 

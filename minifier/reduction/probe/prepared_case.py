@@ -25,26 +25,7 @@ from minifier.torch_side.fx.graphs import build_graph, example_of, import_target
 from minifier.torch_side.fx.inputs import RecordedValues, is_as_stored, make_inputs
 from minifier.torch_side.fx.script_objects import define
 from minifier.torch_side.fx.tensors import StoredTensors, one_thread
-from minifier.torch_side.torch_private import declared
-from minifier.torch_side.torch_private.dynamo import INDUCTOR, compiler_for
-from minifier.torch_side.torch_private.graphs import (
-    as_dynamo_calls,
-    asking_for_no_device,
-    complete_module,
-    fake_tensor,
-    local_source,
-    new_fake_mode,
-    static_context,
-)
-from minifier.torch_side.torch_private.inductor import compile_in_this_process, link_headers, warm_up_inductor
-from minifier.torch_side.torch_private.modes import (
-    asking_nvml,
-    built_devices,
-    config_values,
-    has_config,
-    imports_refused_devices,
-    set_config,
-)
+from minifier.torch_side.torch_private import declared, dynamo, graphs, inductor, modes
 
 
 class StartsThreads(MinifyError):
@@ -74,7 +55,7 @@ class PreparedCase:
     has_threads: bool = False
     recorded: RecordedValues | None = None
     home: Path = field(default_factory=_current_folder)
-    fakes: Any = field(default_factory=new_fake_mode)
+    fakes: Any = field(default_factory=graphs.new_fake_mode)
     _backend: Any = None
     _examples: dict[tuple[str, int], tuple[Value, Any]] = field(default_factory=dict)
     _inputs: dict[int, tuple[Input, torch.Tensor]] = field(default_factory=dict)
@@ -94,7 +75,9 @@ class PreparedCase:
         return self._examples[key][1]
 
     def _fake(self, meta: TensorMeta, offset: int = 0) -> torch.Tensor:
-        tensor = fake_tensor(self.fakes, meta.shape, meta.stride, getattr(torch, meta.dtype), meta.device, offset)
+        tensor = graphs.fake_tensor(
+            self.fakes, meta.shape, meta.stride, getattr(torch, meta.dtype), meta.device, offset
+        )
         return tensor.requires_grad_() if meta.requires_grad else tensor
 
     def _computed(self, meta: TensorMeta) -> torch.Tensor:
@@ -110,7 +93,7 @@ class PreparedCase:
         for number, item in enumerate(filter(is_as_stored, self.case.inputs)):
             (tensor,) = make_inputs((item,), self.tensors, None, own=False)
             self._inputs[id(item)] = item, tensor
-            self._contexts[id(tensor)] = static_context(tensor, local_source(f"ready{number}"))
+            self._contexts[id(tensor)] = graphs.static_context(tensor, graphs.local_source(f"ready{number}"))
         if not self.imports_in_child:  # what the graph calls may only be known there
             self._whole = self.case.graph, self._built(self.case.graph)
 
@@ -127,11 +110,11 @@ class PreparedCase:
         return self._built(graph)
 
     def _built(self, graph: Graph) -> torch.fx.GraphModule:
-        return complete_module(build_graph(graph, self.tensors, self.example, names=graph.input_names))
+        return graphs.complete_module(build_graph(graph, self.tensors, self.example, names=graph.input_names))
 
     def around_call(self, inputs: Sequence[Any]) -> contextlib.AbstractContextManager[None]:
         """Return the context in which Dynamo calls a backend with these inputs."""
-        return as_dynamo_calls(self.fakes, inputs, self._contexts)
+        return graphs.as_dynamo_calls(self.fakes, inputs, self._contexts)
 
     def backend(self) -> Any:
         """Return the value of `backend=` for torch.compile; imported by the first call in this process."""
@@ -191,9 +174,9 @@ def preload(modules: Sequence[str]) -> bool:
     """Import modules of torch that a child had to import, for later children; return whether any is new."""
     new = [name for name in modules if name not in _preloaded]
     if new:
-        compile_in_this_process()  # an import would start its workers
-        link_headers()
-        with imports_refused_devices():
+        inductor.compile_in_this_process()  # an import would start its workers
+        inductor.link_headers()
+        with modes.imports_refused_devices():
             for name in new:
                 with contextlib.suppress(ImportError):  # one that asks for a device, say
                     importlib.import_module(name)
@@ -209,9 +192,11 @@ def look_at_machine(settings: str, *, is_on_host: bool) -> None:
     """
     if any(key.rpartition(".")[2] in settings for _, key in MACHINE_SETTINGS):
         return
-    with asking_nvml() as by_nvml:
+    with modes.asking_nvml() as by_nvml:
         if by_nvml or is_on_host:
-            warm_up_inductor(patterns=not built_devices() and INDUCTOR_CONFIG.rpartition(".")[0] not in settings)
+            inductor.warm_up_inductor(
+                patterns=not modes.built_devices() and INDUCTOR_CONFIG.rpartition(".")[0] not in settings
+            )
 
 
 def _settings(case: Case) -> str:
@@ -226,7 +211,7 @@ def preload_for_run(case: Case) -> None:
     import may ask for.
     """
     comes_first = case.backend.ahead or case.backend.imports or case.script.imports or case.state.environment
-    if case.backend.name != INDUCTOR or comes_first or is_tuned() or built_devices():
+    if case.backend.name != dynamo.INDUCTOR or comes_first or is_tuned() or modes.built_devices():
         return
     with declared.COMPILE_THREADS.patched(1):  # the script keeps its own number
         preload(INDUCTOR_MODULES)
@@ -255,7 +240,7 @@ def imported_backend(backend: BackendReference, definitions: str = "") -> Any:
 
 def _compiler(value: Any, backend: BackendReference) -> Any:
     options = None if backend.options is None else {k: write(v) for k, v in backend.options.items()}
-    return compiler_for(value, backend.mode, options, backend.dynamic)
+    return dynamo.compiler_for(value, backend.mode, options, backend.dynamic)
 
 
 def threads() -> int:
@@ -274,13 +259,13 @@ def prepare_case(case: Case, imports_in_child: bool = False, backend: Any = None
     prepared = PreparedCase(case, StoredTensors(case.tensors), imports_in_child, _backend=backend)
     if not imports_in_child:
         before = threads()
-        with asking_nvml():  # for a backend that asks when it is imported
+        with modes.asking_nvml():  # for a backend that asks when it is imported
             prepared.import_all()
         prepared.has_threads = threads() > before or not case.is_on_host
     elif any(script_names(value) for _, _, value in case.state.config):
         define(case.definitions)
     prepared.case = replace(case, state=known_state(case.state))
-    with asking_for_no_device(), one_thread():
+    with graphs.asking_for_no_device(), one_thread():
         prepared.tensors.load_all()
         if case.is_on_host:
             prepared.prepare()  # a fake tensor of a device may start its driver, which does not survive a fork
@@ -293,9 +278,9 @@ def reset_state() -> None:
     if not is_tuned():
         return
     baseline = baseline_of_a_repro()
-    for (module, key), value in config_values().items():
+    for (module, key), value in modes.config_values().items():
         if (module, key) in baseline.config and baseline.config[module, key] != value:
-            set_config(module, key, baseline.config[module, key])
+            modes.set_config(module, key, baseline.config[module, key])
     now = switches_now()
     for switch in SWITCHES:
         if switch.name in baseline.switches and baseline.switches[switch.name] != now.get(switch.name):
@@ -331,7 +316,7 @@ def known_state(state: State) -> State:
     config, skipped = [], []
     for module, key, value in state.config:
         try:
-            missing = "" if has_config(module, key) else "there is no such value here"
+            missing = "" if modes.has_config(module, key) else "there is no such value here"
             write(value)
         except Exception as error:  # noqa: BLE001 - an expression of the script may raise anything
             missing = f"{type(error).__name__}: {error}"
@@ -353,7 +338,7 @@ def set_globals(state: State) -> None:
     set_environment(state)
     torch.set_default_dtype(getattr(torch, state.default_dtype))
     for module, key, value in state.config:
-        set_config(module, key, write(value))
+        modes.set_config(module, key, write(value))
     for line in statements(state):
         _execute(line)
 

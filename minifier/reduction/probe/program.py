@@ -23,16 +23,7 @@ from minifier.reduction.probe.prepared_case import PreparedCase
 from minifier.torch_side.compare.results import leaves, wait_for_devices
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.inputs import make_inputs, without_sharing
-from minifier.torch_side.torch_private.aot import BACKWARD
-from minifier.torch_side.torch_private.dynamo import (
-    as_dynamo_takes,
-    backend_error,
-    is_failure,
-    observe_backend_calls,
-    outputs_dynamo_takes,
-)
-from minifier.torch_side.torch_private.graphs import add_arguments, mark_static
-from minifier.torch_side.torch_private.modes import as_while_compiling
+from minifier.torch_side.torch_private import aot, dynamo, graphs, modes
 
 Answer = dict[str, Any]
 
@@ -63,7 +54,7 @@ class JobProgress:
 
     def around_compiler(self, _token: None, part: str, _gm: Any, _inputs: Any, call: Callable[[], Any]) -> Any:
         """Wrap AOTAutograd's call of a compiler: a backward graph is compiled during another stage."""
-        if part != BACKWARD:
+        if part != aot.BACKWARD:
             return call()
         before = self.stage
         self.enter(Stage.BACKWARD_COMPILE)
@@ -77,7 +68,7 @@ class JobProgress:
 
     def failure(self, error: BaseException) -> dict[str, Any]:
         """Return the answer for an exception of the backend."""
-        inner = backend_error(error)
+        inner = dynamo.backend_error(error)
         stage = self.failed_at or self.stage
         return {"status": "failure", "stage": stage.value, "links": describe(inner), "traceback": text(inner)}
 
@@ -109,10 +100,10 @@ class ProgramOfCalls:
                 self.compiled = through_dynamo(self._prepared, self.case, lambda: self._progress.enter(Stage.RUN))
             else:
                 assert self._ready is not None, "made for the first call"
-                with as_while_compiling():
+                with modes.as_while_compiling():
                     self.compiled = compile_candidate(self._prepared, self.case, self._ready)
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
-            return self._progress.failure(error) if self.by_dynamo or is_failure(error) else _invalid(error)
+            return self._progress.failure(error) if self.by_dynamo or dynamo.is_failure(error) else _invalid(error)
         return None
 
     def make_earlier_calls(self) -> Answer | None:
@@ -180,7 +171,7 @@ class ProgramOfCalls:
                 if goes_through_dynamo(other):
                     compiled = compiled_by_dynamo(self._prepared, other)
                 else:
-                    with as_while_compiling():
+                    with modes.as_while_compiling():
                         compiled = compile_candidate(self._prepared, other, self._values(call.inputs))
             except BaseException as error:  # noqa: BLE001 - as below
                 return _invalid(error)
@@ -220,7 +211,7 @@ def through_dynamo(prepared: PreparedCase, case: Case, on_run: Callable[[], obje
 
     `on_run` is called ahead of each call of the backend's compiled code. Sizes are symbolic if the Case's are.
     """
-    observe_backend_calls(lambda _compiler, _gm, _inputs, call: _announced(call(), on_run))
+    dynamo.observe_backend_calls(lambda _compiler, _gm, _inputs, call: _announced(call(), on_run))
     return compiled_by_dynamo(prepared, case)
 
 
@@ -239,7 +230,7 @@ def compiled_by_dynamo(prepared: PreparedCase, case: Case) -> Compiled:
     def run(args: Sequence[Any]) -> Any:
         for value, dims in zip(args, fixed, strict=False):
             if dims:
-                mark_static(value, dims)
+                graphs.mark_static(value, dims)
         return compiled(*args)
 
     return run
@@ -264,10 +255,10 @@ def compile_candidate(prepared: PreparedCase, case: Case, values: Sequence[Any])
     """Compile the candidate; return a function of its inputs. Raises the backend's exception."""
     compiler = prepared.compiler(case.backend)
     module = prepared.module(case.graph)
-    add_arguments(module, values)
+    graphs.add_arguments(module, values)
     with prepared.around_call(values):
         compiled = compiler(module, list(values))
     if not callable(compiled):  # Dynamo's own message
         raise AssertionError("compiler_fn did not return callable")
-    compiled = as_dynamo_takes(compiled)
-    return lambda args: outputs_dynamo_takes(compiled(*args), *case.graph.output.args)
+    compiled = dynamo.as_dynamo_takes(compiled)
+    return lambda args: dynamo.outputs_dynamo_takes(compiled(*args), *case.graph.output.args)

@@ -14,13 +14,7 @@ import torch
 from minifier.data.case.graph import Graph
 from minifier.data.failure import Aspect, Difference, Stage, Tolerance
 from minifier.errors import UsageError
-from minifier.torch_side.compare.judge_results import (
-    Pairs,
-    difference_of,
-    differing_pairs,
-    judge_all,
-    value_of,
-)
+from minifier.torch_side.compare.judge_results import Pairs, difference_of, differing_pairs, judge_all, value_of
 from minifier.torch_side.compare.judge_tensor import judge_within
 from minifier.torch_side.compare.results import (
     BackwardPass,

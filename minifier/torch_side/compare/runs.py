@@ -13,14 +13,7 @@ import torch
 from minifier.data.case.graph import Graph, Module, Node, is_in_place
 from minifier.data.case.values import Constant
 from minifier.data.torch_names import ENTER_AUTOCAST
-from minifier.torch_side.compare.results import (
-    BackwardPass,
-    RandomStates,
-    Results,
-    are_identical,
-    is_float,
-    observe,
-)
+from minifier.torch_side.compare.results import BackwardPass, RandomStates, Results, are_identical, is_float, observe
 from minifier.torch_side.fx.tensors import flat
 from minifier.torch_side.torch_private.graphs import storage_key
 from minifier.torch_side.torch_private.unsettled import Draw, GivingDraws, NotingDraws, Unsettled, move
@@ -134,14 +127,7 @@ class EagerRuns:
         if steps:
             move_inputs(inputs, steps, seed=self._count, but=exactly_read(self._graph))
         module = self._build(self._graph)
-        return observe(
-            module.forward,
-            inputs,
-            backward=self._gradients,
-            seed=seed,
-            start=self.start,
-            within=within,
-        )
+        return observe(module.forward, inputs, backward=self._gradients, seed=seed, start=self.start, within=within)
 
     def _wide(self, width: Width) -> Results:
         self._count += 1

@@ -13,29 +13,16 @@ from typing import Any
 
 import torch
 
+from minifier.data.case import Opaque, Scalar, Sequence_, TensorMeta
 from minifier.data.case.graph import Ref
 from minifier.data.case.literals import SCRIPT
-from minifier.data.case.values import (
-    Constant,
-    Imported,
-    Opaque,
-    Scalar,
-    Sequence_,
-    Size,
-    SourceExpression,
-    TensorMeta,
-    Value,
-)
+from minifier.data.case.values import Constant, Imported, Size, SourceExpression, Value
 from minifier.errors import CannotSave
 from minifier.torch_side.fx.script_objects import evaluated, in_script
 from minifier.torch_side.torch_private.graphs import as_hint, expression_of, storage_key
 from minifier.torch_side.torch_private.registrations import BUILT_IN_MODULES, operator_path
 
-_KINDS: dict[type, str] = {
-    torch.dtype: "dtype",
-    torch.layout: "layout",
-    torch.memory_format: "memory_format",
-}
+_KINDS: dict[type, str] = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 
 
 def short(value: object) -> str:

@@ -24,9 +24,7 @@ from minifier.errors import CannotSave
 from minifier.torch_side.fx.arguments import meta_of, path_of, read, resolve, write
 from minifier.torch_side.fx.script_objects import cell_of, in_module, in_script
 from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
-from minifier.torch_side.torch_private.graphs import graph_module
-from minifier.torch_side.torch_private.inductor import kernel_arguments, kernel_of, numbered_launch, unknown_arguments
-from minifier.torch_side.torch_private.registrations import arguments_of
+from minifier.torch_side.torch_private import graphs, inductor, registrations
 
 _FLAGS = ("inplace", "training", "use_input_stats")  # the latter two change running statistics
 _NOT_RENAMED: Mapping[str, str] = MappingProxyType({})
@@ -72,10 +70,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def build_graph(
-    graph: Graph,
-    tensors: StoredTensors,
-    example: Example | None = None,
-    names: Mapping[str, str] = _NOT_RENAMED,
+    graph: Graph, tensors: StoredTensors, example: Example | None = None, names: Mapping[str, str] = _NOT_RENAMED
 ) -> torch.fx.GraphModule:
     """Return a new GraphModule.
 
@@ -118,7 +113,7 @@ def build_graph(
                 fx_node.meta["nn_module_stack"] = {key: (path, _class_of(kind)) for key, path, kind in node.modules}
             if node.is_op:
                 fx_node.meta["source_fn_stack"] = [(node.origin or name, _function(node, fx_node))]
-    return graph_module(root, built)
+    return graphs.graph_module(root, built)
 
 
 def _flat_output(graph: Graph, refs: Any, args: Any) -> Any:
@@ -282,7 +277,7 @@ _signature = functools.cache(inspect.signature)
 def _changes(node: torch.fx.Node) -> tuple[str, ...]:
     """Return the arguments that the op writes to, by position or name: by the operator's schema, or by the parameters
     of a function, as `inplace`."""
-    arguments = arguments_of(node.target)
+    arguments = registrations.arguments_of(node.target)
     if isinstance(node.target, FunctionType):
         try:
             bound = _signature(node.target).bind(*node.args, **node.kwargs)
@@ -368,18 +363,18 @@ def launch_as_data(kwargs: dict[str, Any], read: Any) -> dict[str, Any]:
     Raises CannotSave for a kernel without a name, or a value without source."""
     if kwargs.get("tma_descriptor_metadata"):
         raise CannotSave("a Triton kernel that takes TMA descriptors")
-    if unknown := unknown_arguments(kwargs):
+    if unknown := inductor.unknown_arguments(kwargs):
         raise CannotSave(f"a Triton kernel that is launched with {', '.join(unknown)}")
     grids = [tuple(grid) for grid in kwargs["grid"]]
     if any(grid != grids[0] for grid in grids):
         raise CannotSave("a Triton kernel whose grid depends on the configuration that tuning chooses")
-    arguments = {name: _constant(value) for name, value in kernel_arguments(kwargs).items()}
+    arguments = {name: _constant(value) for name, value in inductor.kernel_arguments(kwargs).items()}
     data = {name: value if isinstance(value, Imported) else read(value) for name, value in arguments.items()}
-    return {"kernel": _path(kernel_of(kwargs)), "grid": read(grids[0]), "arguments": data}
+    return {"kernel": _path(inductor.kernel_of(kwargs)), "grid": read(grids[0]), "arguments": data}
 
 
 def launch_in_graph(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return Dynamo's arguments of a launch: the inverse of `launch_as_data`, for values of a graph."""
     kernel = kwargs["kernel"]
     grids = [kwargs["grid"]] * max(1, len(getattr(kernel, "configs", ())))
-    return numbered_launch(kernel, kwargs["arguments"], grids)
+    return inductor.numbered_launch(kernel, kwargs["arguments"], grids)

@@ -14,28 +14,13 @@ from typing import Any
 
 import torch
 
-from minifier.data.case.inputs import (
-    Adapted,
-    Drawn,
-    Input,
-    Recorded,
-    ScalarInput,
-    Stored,
-    TensorInput,
-    base_of_views,
-    bases,
-    drawn_storages,
-)
-from minifier.data.case.values import TensorMeta
+from minifier.data.case import Adapted, Drawn, Input, Recorded, ScalarInput, Stored, TensorInput, TensorMeta
+from minifier.data.case.inputs import base_of_views, bases, drawn_storages
 from minifier.torch_side.fx.arguments import short
 from minifier.torch_side.fx.tensors import StoredTensors, flat, restrided
-from minifier.torch_side.torch_private.autograd import outside_transforms, zeros_without_memory
-from minifier.torch_side.torch_private.modes import without_modes
+from minifier.torch_side.torch_private import autograd, modes
 
-_RANDN_DTYPES = {
-    *(torch.float32, torch.float64, torch.float16, torch.bfloat16),
-    *(torch.complex64, torch.complex128),
-}
+_RANDN_DTYPES = {*(torch.float32, torch.float64, torch.float16, torch.bfloat16), *(torch.complex64, torch.complex128)}
 
 
 _MAX_DISK_FRACTION = 0.5  # of the free space, for the values of a graph
@@ -112,7 +97,7 @@ class Recorder(torch.fx.Interpreter):
         self.at = n.name
         value = super().run_node(n)
         if n.name in self._wanted:
-            with outside_transforms(value) as unwrapped:
+            with autograd.outside_transforms(value) as unwrapped:
                 self._write(n.name, unwrapped)
         return value
 
@@ -155,7 +140,7 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
     if drawn.how == "zeros":
         return torch.zeros(shape, dtype=dtype, device=device)
     if drawn.how == "no memory":
-        return zeros_without_memory(shape, dtype, device)
+        return autograd.zeros_without_memory(shape, dtype, device)
     if drawn.how == "ones":
         return torch.ones(shape, dtype=dtype, device=device)
     if drawn.how == "full":
@@ -206,7 +191,7 @@ def make_inputs(
             drawn[source.storage] = _drawn(base_of_views(of_storages[source.storage]), source)
         return drawn[source.storage]
 
-    with without_modes():
+    with modes.without_modes():
         for item in sorted(inputs, key=lambda item: item.name in views):
             value = ready(item)
             with (
@@ -229,7 +214,7 @@ def _view(base: torch.Tensor, item: Input) -> torch.Tensor | None:
 
 def without_sharing(values: Sequence[Any]) -> list[Any]:
     """Return copies of the tensors, each with memory of its own, and the same strides and offsets."""
-    with without_modes():
+    with modes.without_modes():
         return [
             copy.deepcopy(value.detach()).requires_grad_(value.requires_grad)
             if isinstance(value, torch.Tensor)

@@ -17,11 +17,7 @@ from torch._dynamo.variables.builder import GraphArg
 from torch._guards import CompileContext, CompileId, Source, TracingContext, compile_context, tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
-from torch.fx.experimental.symbolic_shapes import (
-    DimDynamic,
-    ShapeEnv,
-    StatefulSymbolicContext,
-)
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
 
 from minifier.data import torch_names
 from minifier.data.torch_names import DYNAMIC_MARKS
