@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from minifier.capturing import backend_reference
 from minifier.capturing.backend_reference import operator_imports
 from minifier.torch_side.torch_private import registrations
 
@@ -21,8 +20,7 @@ OP = "torch.ops.late.same.default"
     ids=["as torch begins", "a package", "a module of torch that compiling imports", "the script"],
 )
 def test_what_defined_an_operator_is_imported(monkeypatch, stack, imports, defined):
-    found = {"late::same": stack}
-    monkeypatch.setattr(backend_reference.registrations, "operator_stack", lambda name: found.get(name, ()))
+    monkeypatch.setattr(registrations, "operator_stack", lambda name: stack if name == "late::same" else ())
     assert operator_imports([OP, "torch.ops.aten.add.Tensor", "torch.sin"]) == (imports, defined)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minifier.data.case import Graph, Node, Ref, Scalar
-from minifier.data.case.graph import subset
+from minifier.data.case.graph import Module, subset
 from minifier.data.case.values import Opaque
 from minifier.torch_side.fx.graphs import build_graph
 from minifier.torch_side.fx.tensors import StoredTensors
@@ -111,7 +111,6 @@ def test_a_cut_number_comes_in_with_its_value():
 
 
 def test_attributes_and_modules_stay_only_where_they_are_used():
-    from minifier.data.case.graph import Module
 
     nodes = (
         placeholder("x"),

@@ -140,11 +140,9 @@ REST = 'Traceback (most recent call last):\n  File "/home/me/acme.py", line 7, i
 def test_frames_of_this_tool_are_left_out_of_the_traceback(file, is_own):
     own = OWN.format(file=file)
     head, _, tail = REST.partition("\n")
-    failure = failure_of(
-        Stage.RUN, [link(kind=WRAPPER), link(kind="KeyError")], f"{head}\n{own}{tail}", hints=(("a",),)
-    )
+    failure = failure_of(Stage.RUN, [link(kind=WRAPPER), link(kind="KeyError")], f"{head}\n{own}{tail}")
     assert failure.traceback == (REST if is_own else f"{head}\n{own}{tail}")
-    assert (failure.type, failure.message, failure.hints) == ("KeyError", "no", (("a",),))
+    assert (failure.type, failure.message) == ("KeyError", "no")
     assert failure.fingerprint == of_exception(Stage.RUN, [link(kind="KeyError")])
 
 

@@ -299,7 +299,9 @@ def subset(graph: Graph, kept: Iterable[str]) -> Graph:
     returned = [_returned(graph, node, (*entry, *body), names) for node in live]
     outputs = list(dict.fromkeys(name for name in returned if name is not None))
     if not outputs and body:
-        outputs = [_shown_by(graph, body[-1])]
+        last = body[-1]
+        shown_by = [name for name in last.refs() if isinstance(graph.node(name).value, TensorMeta)]
+        outputs = shown_by[:1] if shown_by and last.value == NOTHING else [last.name]
     end = Node(graph.output.name, "output", "output", (tuple(Ref(name) for name in outputs),))
     used = {node.target for node in entry + body if node.op in ("get_attr", "call_module")}
     return Graph(
@@ -307,11 +309,6 @@ def subset(graph: Graph, kept: Iterable[str]) -> Graph:
         attributes={k: v for k, v in graph.attributes.items() if k in used},
         modules={k: v for k, v in graph.modules.items() if any(t == k or t.startswith(k + ".") for t in used)},
     )
-
-
-def _shown_by(graph: Graph, node: Node) -> str:
-    tensors = (name for name in node.refs() if isinstance(graph.node(name).value, TensorMeta))
-    return next(tensors, node.name) if node.value == NOTHING else node.name
 
 
 def _returned(graph: Graph, node: Node, nodes: tuple[Node, ...], kept: set[str]) -> str | None:

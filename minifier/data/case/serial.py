@@ -166,14 +166,10 @@ def _decoder(kind: Any) -> Decoder:
     return functools.partial(_member, kind) if issubclass(kind, Enum) else functools.partial(_scalar, (kind,))
 
 
-def _is_class(kind: Any) -> bool:
-    return dataclasses.is_dataclass(kind)
-
-
 def _decoder_of_union(kinds: tuple[Any, ...]) -> Decoder:
     """Return the decoder of None and of scalars, dataclasses, which `is` tells apart, or one other type."""
-    rest = [kind for kind in kinds if kind is not types.NoneType]
-    classes: dict[str, Any] = {kind.__name__: kind for kind in rest if _is_class(kind)}
+    rest: list[type] = [kind for kind in kinds if kind is not types.NoneType]
+    classes: dict[str, Any] = {kind.__name__: kind for kind in rest if dataclasses.is_dataclass(kind)}
 
     def tagged(value: Json) -> Any:
         name = _of(dict, value).get("is")
@@ -195,15 +191,11 @@ def _fields(kind: Any) -> dict[str, tuple[Decoder, Any]]:
     hints = typing.get_type_hints(kind, include_extras=True)
     return {
         f.name: (
-            _tagged(_decoder(hints[f.name])) if f.name in _TAGGED_FIELDS else _decoder(hints[f.name]),
+            _decoder(hints[f.name]),
             f.default if f.default_factory is dataclasses.MISSING else f.default_factory(),
         )
         for f in dataclasses.fields(kind)
     }
-
-
-def _tagged(decode: Decoder) -> Decoder:
-    return lambda value: decode(unpack_arg(value))
 
 
 def unpack_fields(kind: Any, value: Json, **known: Any) -> Any:
@@ -215,7 +207,7 @@ def unpack_fields(kind: Any, value: Json, **known: Any) -> Any:
         if name not in fields or name in known:
             raise ValueError(f"{kind.__name__} has no field {shown(name)}")
         try:
-            content[name] = fields[name][0](item)
+            content[name] = fields[name][0](unpack_arg(item) if name in _TAGGED_FIELDS else item)
         except ValueError as error:
             raise within(f".{name}", error) from None
     for name, (_, default) in fields.items():

@@ -128,7 +128,8 @@ def specialised(case: Case) -> Case:
     if case.symbolic is None and not has_symbols(case):
         return case
     values: dict[str, Any] = dict(floats_in_tensors(case))  # their tensors go
-    values |= {item.name: item.value for item in case.inputs if isinstance(item, ScalarInput) and _has_known_size(item)}
+    scalars = [item for item in case.inputs if isinstance(item, ScalarInput) and item.symbol is not None]
+    values |= {item.name: item.value for item in scalars if item.value is not None}
     nodes: list[Node] = []
     for node in case.graph.nodes:
         if node.name in values:
@@ -136,7 +137,8 @@ def specialised(case: Case) -> Case:
         if node.is_op and isinstance(node.value, Scalar) and (_is_known_size(node.value) or is_known_float(node.value)):
             values[node.name] = node.value.value
             continue
-        nodes.append(_static(node.reading(values)))
+        static = _static_meta(node.value) if isinstance(node.value, TensorMeta) else node.value
+        nodes.append(replace(node.reading(values), value=static))
     inputs = tuple(
         replace(item, meta=_static_meta(item.meta)) if isinstance(item, TensorInput) else item
         for item in case.inputs
@@ -153,10 +155,6 @@ def specialised(case: Case) -> Case:
     )
 
 
-def _has_known_size(item: ScalarInput) -> bool:
-    return item.symbol is not None and item.value is not None
-
-
 def _is_known_size(value: Scalar) -> bool:
     """Tell whether a scalar is computed from known sizes."""
     return value.symbol is not None and isinstance(value.value, int) and not is_unbacked(value.symbol)
@@ -165,10 +163,6 @@ def _is_known_size(value: Scalar) -> bool:
 def _static_meta(meta: TensorMeta) -> TensorMeta:
     symbols = tuple(e if e is not None and is_unbacked(e) else None for e in meta.symbols)
     return replace(meta, symbols=symbols if any(symbols) else ())
-
-
-def _static(node: Node) -> Node:
-    return replace(node, value=_static_meta(node.value)) if isinstance(node.value, TensorMeta) else node
 
 
 def _without_unread(nodes: list[Node]) -> list[Node]:

@@ -57,13 +57,8 @@ class TensorMeta:
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements fill memory in row-major order, as torch has it: no stride of a size of 1 matters."""
-        return (
-            all(
-                step == natural or size == 1
-                for size, step, natural in zip(self.shape, self.stride, contiguous_stride(self.shape), strict=True)
-            )
-            or not self.elements
-        )
+        dims = zip(self.shape, self.stride, contiguous_stride(self.shape), strict=True)
+        return not self.elements or all(step == natural or size == 1 for size, step, natural in dims)
 
     @property
     def has_default_stride(self) -> bool:

@@ -44,9 +44,8 @@ def _compiles_backward(frames: Sequence[tuple[str, str]]) -> bool:
     if torch_names.COMPILES_BACKWARD in frames:
         return True
     after = frames[frames.index(torch_names.RUNS_BACKWARD) + 1 :] if torch_names.RUNS_BACKWARD in frames else ()
-    return (
-        bool(after) and after[0] != torch_names.RUNS_COMPILED and not after[0][0].startswith(torch_names.AOT_AUTOGRAD)
-    )
+    is_other = bool(after) and after[0] != torch_names.RUNS_COMPILED
+    return is_other and not after[0][0].startswith(torch_names.AOT_AUTOGRAD)
 
 
 def hang(stage: Stage, seconds: float, text: str = "") -> Failure:
@@ -75,7 +74,7 @@ def _failure(stage: Stage, kind: Kind, identity: str, message: str, text: str) -
 
 _RANKS = {aspect: rank for rank, aspect in enumerate(Aspect)}
 # Of one result, `assert_close` names the first of these before any other aspect.
-_SHOWN_FIRST = (Aspect.STRUCTURE, Aspect.SHAPE, Aspect.DEVICE, Aspect.DTYPE)
+_SHOWN_FIRST = {Aspect.STRUCTURE: 0, Aspect.SHAPE: 1, Aspect.DEVICE: 2, Aspect.DTYPE: 3}
 
 
 def failure_of_differences(differences: Sequence[Difference], sought: Fingerprint | None = None) -> Failure:
@@ -91,7 +90,7 @@ def failure_of_differences(differences: Sequence[Difference], sought: Fingerprin
         differences, key=lambda d: (d.is_of_backward, worst[d.where], results.index(d.where), _RANKS[d.aspect])
     )
     main = next((d for d in ranked if sought is not None and d.aspect.value == sought.message), ranked[0])
-    ordered = sorted(ranked, key=lambda d: (d.where != main.where, _place(d.aspect), d is not main))
+    ordered = sorted(ranked, key=lambda d: (d.where != main.where, _SHOWN_FIRST.get(d.aspect, 4), d is not main))
     kind = Kind.NON_FINITE if main.aspect is Aspect.NON_FINITE else Kind.WRONG_RESULT
     text = "".join(f"{difference.sentence}\n" for difference in ordered)
     aspects = tuple(dict.fromkeys(difference.aspect.value for difference in ordered))
@@ -103,8 +102,3 @@ def failure_of_differences(differences: Sequence[Difference], sought: Fingerprin
 def rank_of(failure: Failure) -> int:
     """Return the rank of a failure among wrong results: less is worse, and any other failure has less."""
     return _RANKS[Aspect(failure.fingerprint.message)] if failure.fingerprint.stage is Stage.COMPARE else -1
-
-
-def _place(aspect: Aspect) -> int:
-    """Return the place of an aspect in the order in which `assert_close` names them."""
-    return _SHOWN_FIRST.index(aspect) if aspect in _SHOWN_FIRST else len(_SHOWN_FIRST)

@@ -270,13 +270,7 @@ def _named(message: str, text: str, nodes: Mapping[str, str]) -> tuple[tuple[str
     return tuple(sorted(names)), tuple(sorted(filter(None, ops)))
 
 
-def failure_of(
-    stage: Stage,
-    links: Sequence[Link],
-    traceback: str,
-    nodes: Mapping[str, str] = NO_NODES,
-    hints: tuple[tuple[str, ...], ...] = (),
-) -> Failure:
+def failure_of(stage: Stage, links: Sequence[Link], traceback: str, nodes: Mapping[str, str] = NO_NODES) -> Failure:
     """Return the failure of an exception, without its wrappers."""
     chain = without_wrappers(links)
     return Failure(
@@ -284,7 +278,6 @@ def failure_of(
         type=chain[0]["type"],
         message=chain[0]["message"],
         traceback=_OWN_FRAMES.sub("", traceback),
-        hints=hints,
     )
 
 

@@ -69,19 +69,15 @@ def raising_frame(links: Sequence[Link]) -> Frame | None:
     The script's own frames, which lead to the callers in a fresh interpreter, are left out."""
     for link in reversed(links):
         if _of_link(link["frames"]):
-            within = _of_link(_within_callers(link["frames"]))
+            begin = 0  # of what is within the callers
+            for place, (module, *_) in enumerate(link["frames"]):
+                if module.startswith(_CALLERS):
+                    begin = place + 1
+                elif is_owned(module):
+                    break
+            within = _of_link(link["frames"][begin:])
             return within[-1] if within else None
     return None
-
-
-def _within_callers(frames: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-    begin = 0
-    for place, (module, *_) in enumerate(frames):
-        if module.startswith(_CALLERS):
-            begin = place + 1
-        elif is_owned(module):
-            break
-    return frames[begin:]
 
 
 def outermost(own: Sequence[Frame]) -> Frame | None:

@@ -74,10 +74,8 @@ def _telling_lines(text: str) -> str:
 
     Long messages are a compiler's output or the dump of a graph."""
     lines = [line.strip() for line in text.splitlines()]
-    accusing = [re.sub(r"^.*\berror: ", "error: ", line) for line in lines[1:] if _TELLING.search(line)] or lines[1:][
-        -1:
-    ]
-    return "\n".join(lines[:1] + accusing[:1])
+    accusing = [re.sub(r"^.*\berror: ", "error: ", line) for line in lines[1:] if _TELLING.search(line)]
+    return "\n".join(lines[:1] + (accusing or lines[1:][-1:])[:1])
 
 
 def _ends(text: str, characters: int) -> str:
@@ -239,11 +237,8 @@ def _without_calls(text: str, opening: re.Pattern[str], placeholder: str) -> str
     for match in opening.finditer(text):
         if match.start() < end:  # inside one that is already replaced
             continue
-        closing = _closing(text, match.end() - 1)
         pieces += [text[end : match.start()], placeholder]
-        end = closing
-        if closing == len(text):
-            break
+        end = _closing(text, match.end() - 1)
     return "".join((*pieces, text[end:]))
 
 
