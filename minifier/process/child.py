@@ -75,14 +75,13 @@ class Child:
         run: Callable[[], NoReturn],
         seconds: float = math.inf,
         *,
-        pipe: int | None = None,
-        stacks: StackFile | None = None,
         now: Callable[[], float] = time.monotonic,
+        **options: Any,
     ) -> Child:
         """Fork a child that runs `run`, has the signal handlers of a new process, and dies with this process.
 
-        Call this within `uninterrupted`: a Ctrl-C right after the fork would lose the child. `run` sets the child's
-        signal mask.
+        `options` are for `Child`. Call this within `uninterrupted`: a Ctrl-C right after the fork would lose the child.
+        `run` sets the child's signal mask.
         """
         sys.stdout.flush()
         sys.stderr.flush()
@@ -97,7 +96,7 @@ class Child:
                     run()
             finally:
                 os._exit(RAISED)
-        child = cls(pid, seconds, pipe=pipe, stacks=stacks, now=now)
+        child = cls(pid, seconds, now=now, **options)
         child.started = started
         return child
 

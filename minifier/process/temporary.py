@@ -48,7 +48,10 @@ def temporary_folder() -> Iterator[TemporaryFolder]:
     remove_dead(Path(usual).glob(f"{_PREFIX}*"))
     before, owner = tempfile.tempdir, os.getpid()
     folder = TemporaryFolder(Path(tempfile.mkdtemp(prefix=_PREFIX)).absolute(), usual)
-    lock = _locked(folder.path)
+    unseen = folder.path / "unseen"
+    unseen.touch()
+    lock = hold(unseen)
+    unseen.rename(folder.path / _OWNER)  # which nobody sees before it is locked
     tempfile.tempdir = str(folder.path)
     try:
         yield folder
@@ -57,15 +60,6 @@ def temporary_folder() -> Iterator[TemporaryFolder]:
         if os.getpid() == owner:
             shutil.rmtree(folder.path, ignore_errors=True)
             release(lock)
-
-
-def _locked(folder: Path) -> int:
-    """Lock the file of the owner; nobody sees it before it is locked."""
-    unseen = folder / "unseen"
-    unseen.touch()
-    number = hold(unseen)
-    unseen.rename(folder / _OWNER)
-    return number
 
 
 def remove_dead(folders: Iterable[Path]) -> None:
