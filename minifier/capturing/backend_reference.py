@@ -251,14 +251,9 @@ def _note_file(path: Any, _mode: Any, flags: int) -> None:
         return
     name = os.path.normpath(os.fsdecode(path))
     frame: FrameType | None = sys._getframe(2)
-    if (
-        name.startswith((*_OF_SYSTEM, os.pardir))
-        or name.endswith(_CODE)
-        or frame is None
-        or _top(frame) in _READERS_OF_CODE
-    ):
-        return
-    _note(_files, name, frame)
+    is_data = not name.startswith((*_OF_SYSTEM, os.pardir)) and not name.endswith(_CODE)
+    if is_data and frame is not None and _top(frame) not in _READERS_OF_CODE:
+        _note(_files, name, frame)
 
 
 def _note(reads: dict[str, set[str]], name: str, frame: FrameType) -> None:

@@ -226,7 +226,7 @@ def recapture_inputs(found: FoundFailures, failing: FailingGraph, ui: Ui = SILEN
     patience = max(_MIN_HANG_SECONDS, 2 * found.captured.slowest) if hangs else None
     keep = Keep(failing.number, failing.call, patience, failing.forward)
     second = rerun(found, f"again-{failing.number}-{failing.call}", ui, keep=keep).captured
-    lost = ""
+    lost, deaths = "", {Kind.SIGNAL, Kind.EXIT}
     for other in second.failing:
         if (other.number, other.call) != (failing.number, failing.call):
             continue
@@ -239,7 +239,7 @@ def recapture_inputs(found: FoundFailures, failing: FailingGraph, ui: Ui = SILEN
             case = load(other.folder)  # the second run's waiting time means nothing
             save(replace(case, failure=failing.failure), other.folder)
             return replace(failing, folder=other.folder)
-        if _is_death(other) and _is_death(failing):
+        if deaths.issuperset(each.failure.fingerprint.kind for each in (other, failing)):
             if other.failure.message != failing.failure.message:
                 ui.say(
                     f"the first time it was {failing.failure.message}, now {other.failure.message}: going on with that"
@@ -249,27 +249,16 @@ def recapture_inputs(found: FoundFailures, failing: FailingGraph, ui: Ui = SILEN
             return other
     if second.end.interrupted:
         raise KeyboardInterrupt
-    return _going_on(failing, lost or _did_not_fail(failing, second), ui)
-
-
-def _is_death(failing: FailingGraph) -> bool:
-    return failing.failure.fingerprint.kind in (Kind.SIGNAL, Kind.EXIT)
-
-
-def _did_not_fail(failing: FailingGraph, second: Captured) -> str:
-    other_failures = "; ".join(f"graph {f.number}: {f.sentence}" for f in second.failing)
-    what = f"it showed {other_failures}" if other_failures else "no backend call failed in it"
-    where = f"the second run did not fail in call {failing.call} of graph {failing.number} as the first did"
-    return f"{where}: {what}. The failure may depend on chance"
-
-
-def _going_on(failing: FailingGraph, what: str, ui: Ui) -> FailingGraph:
-    """Continue with the first run's failure and Case, if possible, and say so."""
-    case = load(failing.folder) if not failing.unsaved else None
-    if case is None or case.failure.fingerprint != failing.failure.fingerprint:
-        return replace(failing, unsaved=failing.unsaved or what)
-    known = "by their shapes alone" if case.tensors is None else "as the call left them"
-    ui.say(f"{what}; going on with its inputs {known}")
+    if not lost:
+        other_failures = "; ".join(f"graph {f.number}: {f.sentence}" for f in second.failing)
+        what = f"it showed {other_failures}" if other_failures else "no backend call failed in it"
+        where = f"the second run did not fail in call {failing.call} of graph {failing.number} as the first did"
+        lost = f"{where}: {what}. The failure may depend on chance"
+    kept = load(failing.folder) if not failing.unsaved else None
+    if kept is None or kept.failure.fingerprint != failing.failure.fingerprint:
+        return replace(failing, unsaved=failing.unsaved or lost)
+    known = "by their shapes alone" if kept.tensors is None else "as the call left them"
+    ui.say(f"{lost}; going on with its inputs {known}")
     return failing
 
 
@@ -317,12 +306,8 @@ def rerun(found: FoundFailures, folder: str, ui: Ui, **changes: Any) -> FoundFai
 def should_compare(found: FoundFailures, settings: Settings) -> bool:
     """Whether the script must run again, to compare compiled results with eager's."""
     captured = found.captured
-    if (
-        settings.compare == "never"
-        or not captured.graphs
-        or captured.end.interrupted
-        or captured.end.signal is not None
-    ):
+    was_ended = captured.end.interrupted or captured.end.signal is not None
+    if settings.compare == "never" or not captured.graphs or was_ended:
         return False
     return not captured.failing or settings.compare == "always"
 

@@ -14,8 +14,7 @@ import torch
 from minifier.capturing.captured import EventLog
 from minifier.capturing.graph_record import Record
 from minifier.capturing.script_limits import Comparing
-from minifier.torch_side.torch_private.autograd import nodes_below
-from minifier.torch_side.torch_private.graphs import storage_key
+from minifier.torch_side.torch_private import autograd, graphs
 
 _MIN_GRAPHS = 8  # whose first call is compared, however long that takes
 
@@ -101,7 +100,7 @@ def _kind(args: Sequence[Any], seen: _Seen) -> Hashable:
         strided = value.layout is torch.strided
         place: Hashable = None
         if strided and value.numel():
-            number, offset = storages.setdefault(storage_key(value), (i, int(value.storage_offset())))
+            number, offset = storages.setdefault(graphs.storage_key(value), (i, int(value.storage_offset())))
             place = number, int(value.storage_offset()) - offset
         kind.append(
             (
@@ -156,7 +155,7 @@ class Training:
         if not self._untrained or self._nodes_left <= 0:
             return
         with contextlib.suppress(Exception):  # autograd itself rejects invalid roots
-            for node in nodes_below(roots, min(_MAX_NODES_PER_PASS, self._nodes_left)):
+            for node in autograd.nodes_below(roots, min(_MAX_NODES_PER_PASS, self._nodes_left)):
                 self._nodes_left -= 1
                 number = node.metadata.get(_MADE_BY)
                 if number in self._untrained:

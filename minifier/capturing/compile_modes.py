@@ -14,8 +14,7 @@ from torch.compiler import set_stance
 
 from minifier.capturing.script_limits import Terms
 from minifier.capturing.watched_script import hurry
-from minifier.torch_side.torch_private.dynamo import compile_module_calls
-from minifier.torch_side.torch_private.unsettled import Unsettled
+from minifier.torch_side.torch_private import dynamo, unsettled
 
 # By how many eps eager's second run moves results: enough for what flips at a kink, as a ReLU in a long training.
 _OTHER_ROUNDING_EPS = 32.0
@@ -26,7 +25,7 @@ def set_modes(terms: Terms) -> None:
     if terms.in_eager:
         set_stance("force_eager")
     if terms.other_rounding:
-        Unsettled(_OTHER_ROUNDING_EPS).__enter__()  # type: ignore[no-untyped-call]
+        unsettled.Unsettled(_OTHER_ROUNDING_EPS).__enter__()  # type: ignore[no-untyped-call]
         hurry()
 
 
@@ -54,4 +53,4 @@ def compile_with(backend: str, modules: Sequence[str], module_calls: bool) -> No
 
     torch.compile = compile_
     if module_calls:
-        compile_module_calls(compile_)
+        dynamo.compile_module_calls(compile_)

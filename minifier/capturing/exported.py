@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from minifier.capturing.observer import Observer
 
 
-def program_definition() -> str:
-    """Return the source of the AOTInductor backend, as in a repro."""
-    return template_source(AOT_INDUCTOR)
-
-
 def reference_to(configs: dict[str, Any] | None) -> BackendReference:
     """Return the reference to AOTInductor with this configuration."""
     try:
@@ -120,7 +115,7 @@ class ExportedObserver:
         except Exception:  # noqa: BLE001 - the script continues as without minify
             return call()
         arguments = [*held, *inputs]
-        record = self._observer.record(gm, arguments, lambda: (reference_to(configs), program_definition()))
+        record = self._observer.record(gm, arguments, lambda: (reference_to(configs), template_source(AOT_INDUCTOR)))
         path = self._observer.around_compile(record, Stage.COMPILE, arguments, call)
         if isinstance(path, (str, os.PathLike)):
             self._compiled[os.path.realpath(path)] = _ExportedProgram(record, gm, held, inputs, changed)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -160,12 +159,13 @@ class Record:
         modules = {node.target.partition(":")[0] for node in self.graph.ops if ":" in node.target} - {SCRIPT}
         packages = {name.partition(".")[0] for name in modules}
         packages |= packages_imported(*imports, *imports_of_config(self.state.config))
+        file = getattr(sys.modules[SCRIPT], "__file__", None) or ""
         script = Script(
             self.run.script,
             path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.run.baseline.path),
             imports=imports,
             ops=defined,
-            file=_name_of_file(),
+            file="".join(each if each.isprintable() else "?" for each in os.path.basename(file)),
             line=line_of_script(),
             folders=folders_of(packages, self.run.baseline.path),
             graph_number=self.number if self.forward is None else self.forward.number,
@@ -353,12 +353,6 @@ class Record:
         self._save(self._inputs_by_shape(), failure, tensors, call)
 
 
-def _name_of_file() -> str:
-    """Return the name of the script's file in one line that any text can hold."""
-    name = os.path.basename(getattr(sys.modules[SCRIPT], "__file__", None) or "")
-    return "".join(each if each.isprintable() else "?" for each in name)
-
-
 @contextlib.contextmanager
 def _guard(record: Record) -> Iterator[None]:
     """Hide exceptions from the script, and store their text in the record's `unsaved`."""
@@ -368,12 +362,6 @@ def _guard(record: Record) -> Iterator[None]:
         record.unsaved = str(error)
     except Exception:  # noqa: BLE001 - it must not reach the script
         record.unsaved = f"minify itself failed on it: {traceback.format_exc()}"
-
-
-def _frames(error: BaseException) -> Iterator[FrameType]:
-    """Yield the innermost frames, at most _MAX_FRAMES, from the inside out."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    yield from reversed(frames[-_MAX_FRAMES:])
 
 
 def _node_names(value: Any) -> Iterator[str]:
@@ -396,7 +384,8 @@ def hints(error: BaseException, graph: Graph) -> tuple[tuple[str, ...], ...]:
         targets.setdefault(node.short_target, []).append(node.name)
     held: list[str] = []
     strings: list[str] = []
-    for frame in _frames(error):
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for frame in reversed(frames[-_MAX_FRAMES:]):  # from the inside out
         if frame.f_globals.get("__name__", "").startswith("minifier."):
             continue
         for value in list(frame.f_locals.values()):

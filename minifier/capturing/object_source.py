@@ -42,9 +42,8 @@ def write_object(value: Any, *, part: bool = False) -> SourceExpression:
     if isinstance(value, functools.partial) or arguments is not None:
         return importable(value) or _from_call(value, arguments)
     if isinstance(value, types.MethodType):
-        owner = (
-            importable(value.__self__) or in_script_source(value.__self__) or write_object(value.__self__, part=part)
-        )
+        instance = value.__self__
+        owner = importable(instance) or in_script_source(instance) or write_object(instance, part=part)
         return SourceExpression(f"{owner.expression}.{value.__name__}", owner.imports, owner.names)
     if part and (data := _from_data(value)) is not None:
         return data

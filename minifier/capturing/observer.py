@@ -149,11 +149,6 @@ class Observer:
         self.count, self.graphs = self.count + 1, self.graphs + 1
         return Record(self.run, self.count, gm, inputs, refer, self.graphs)
 
-    def record_backward(self, forward: Record) -> Record:
-        """Create the record of a graph's backward pass, with a number of its own."""
-        self.count += 1
-        return forward.of_backward(self.count)
-
     def traced(self, compiler_fn: Any, find_graph: dynamo.FindGraph) -> None:
         """Save the graph at whose last op Dynamo raised an exception, with the backend eager.
 
@@ -390,7 +385,8 @@ class AotObserver:
         """Run a compiler; for a backward graph the forward's Case is saved before, with a backward pass."""
         if part != aot.BACKWARD or pair is None or not self._is_watching(pair):
             return call()
-        pair.backward = self.observer.record_backward(pair.forward)
+        self.observer.count += 1
+        pair.backward = pair.forward.of_backward(self.observer.count)
         return self.observer.around_compile(pair.backward, Stage.BACKWARD_COMPILE, inputs, call)
 
     def running(self, pair: _SplitGraph, args: list[Any], call: Callable[[], Any]) -> Any:

@@ -38,11 +38,6 @@ from minifier.torch_side.torch_private import modes
 Switches = tuple[tuple[str, Any], ...]
 
 
-def _autocast() -> tuple[tuple[str, str], ...]:
-    devices = dict.fromkeys(("cpu", "mps", *modes.device_kinds()))
-    return tuple((d, short(torch.get_autocast_dtype(d))) for d in devices if torch.is_autocast_enabled(d))
-
-
 def _switches(baseline: Baseline) -> Switches:
     switches = changed_switches(switches_now(), baseline.switches)
     if (device := modes.default_device()) is not None:
@@ -95,6 +90,7 @@ def current_state(baseline: Baseline) -> State:
     switches are included only where they differ from `baseline`.
     """
     switches = _switches(baseline)
+    devices = dict.fromkeys(("cpu", "mps", *modes.device_kinds()))
     config = []
     skipped = [f"{kind}, a torch function mode that is on" for kind in modes.other_function_modes()]
     for module, key, value in _changed_config(baseline, switches):
@@ -107,7 +103,7 @@ def current_state(baseline: Baseline) -> State:
     return State(
         grad=torch.is_grad_enabled(),
         inference=modes.inference_mode_outside(),
-        autocast=_autocast(),
+        autocast=tuple((d, short(torch.get_autocast_dtype(d))) for d in devices if torch.is_autocast_enabled(d)),
         default_dtype=short(torch.get_default_dtype()),
         config=tuple(config),
         switches=switches,
@@ -175,10 +171,7 @@ def baseline_of_a_repro() -> Baseline:
     return replace(baseline, environment=dict(os.environ))
 
 
-@functools.cache
-def _baseline_as_begun() -> Baseline:
-    """Return the values of this process before the first script."""
-    return baseline_here()
+_baseline_as_begun = functools.cache(baseline_here)  # the values of this process before the first script
 
 
 @functools.lru_cache(maxsize=2)  # of scripts, and of recordings

@@ -69,6 +69,8 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         if not each.unsaved:
             complete(each.folder, seconds - watch.seconds, status.slowest, len(compiling))
     compared = named["compared"]
+    told = [(*e["furthest"], e["number"], e["call"]) for e in compared if "furthest" in e]
+    _, sentence, number, place = max(told, default=(0.0, "", 0, 0))  # the one that takes the largest share of its limit
     return Captured(
         folder=folder,
         end=end,
@@ -90,7 +92,7 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         calls=tuple((place, count) for place, count in final.get("calls", ())),
         compared=tuple((e["number"], e["call"], e["gradients"]) for e in compared),
         excused=tuple((e["number"], e["call"], line) for e in compared for line in e["excused"]),
-        furthest=_furthest(compared),
+        furthest=f"graph {number}, call {place}: {sentence}" if sentence else "",
         fallbacks=tuple(FellBack(**event["fallback"]) for event in named["fell back"]),
         not_compared=tuple(not_compared),
         bounded=next((event["seconds"] for event in named["bounded"]), 0.0),
@@ -131,13 +133,6 @@ def _failures(
         failures.append(_failing(folder, graph, event["sentence"], failure, call, event["unsaved"], lost))
         seen.add(key)
     return failing, repeated
-
-
-def _furthest(compared: Sequence[Mapping[str, Any]]) -> str:
-    """Return the sentence about the compared result that takes the largest share of its limit; "" if none differs."""
-    told = [(*e["furthest"], e["number"], e["call"]) for e in compared if "furthest" in e]
-    _, sentence, number, call = max(told, default=(0.0, "", 0, 0))
-    return f"graph {number}, call {call}: {sentence}" if sentence else ""
 
 
 def _sentence(failure: Failure) -> str:

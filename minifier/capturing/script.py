@@ -190,14 +190,6 @@ def _show(error: BaseException, trace: TracebackType | None) -> int:
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
-def _flush_files() -> None:
-    """Flush the files that the script left open, as a normal exit of Python does."""
-    for item in gc.get_objects():
-        if type(item) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
-            with contextlib.suppress(OSError, ValueError):
-                item.flush()
-
-
 @dataclass(frozen=True, slots=True)
 class ScriptEnd:
     """How a program's own code ended: its exit status, and its exception as a line, a traceback and a description."""
@@ -260,7 +252,10 @@ def run_program(
         if main is not None:
             main.__dict__.clear()
     with spare_memory(), deaf():
-        _flush_files()
+        for item in gc.get_objects():  # the files that the script left open
+            if type(item) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
+                with contextlib.suppress(OSError, ValueError):
+                    item.flush()
         for stream in (sys.stdout, sys.stderr):
             try:
                 if stream is not None and not stream.closed:

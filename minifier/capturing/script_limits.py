@@ -155,13 +155,6 @@ class Watch:
             return FIRST_LIMIT_SECONDS  # no earlier call shows how long this backend takes
         return max(MIN_LIMIT_SECONDS, _SLOWEST_CALL_FACTOR * slowest)
 
-    def _sample(self, pid: int, call: Running, lasted: float) -> None:
-        """Record the processor seconds of the process tree."""
-        if self._sampled_call != call.begun:
-            self._sampled_call, self._samples = call.begun, []
-        if not self._samples or lasted - self._samples[-1][0] >= _SAMPLE_SECONDS:
-            self._samples.append((lasted, processor_seconds(tree(pid))))
-
     def _is_idle(self) -> bool:
         """Whether the process tree has used almost no processor time for the last `_IDLE_SECONDS`.
 
@@ -199,7 +192,10 @@ class Watch:
             # Sampling starts early enough for `_is_idle` at the time of the first decision.
             first_sample = MIN_LIMIT_SECONDS - _IDLE_SECONDS - _SAMPLE_SECONDS
             if lasted > first_sample and not self._status.slowest and not self._terms.timeout:
-                self._sample(child.pid, call, lasted)
+                if self._sampled_call != call.begun:
+                    self._sampled_call, self._samples = call.begun, []
+                if not self._samples or lasted - self._samples[-1][0] >= _SAMPLE_SECONDS:
+                    self._samples.append((lasted, processor_seconds(tree(child.pid))))
             limit = self.limit(call)
             if lasted > _LONG_SECONDS:
                 self.long_call = int(lasted), limit

@@ -26,8 +26,7 @@ import torch
 from minifier.capturing.script import ScriptEnd
 from minifier.torch_side.compare.results import random_digest, random_state_kept
 from minifier.torch_side.compare.visible import Leaf, leaves_of
-from minifier.torch_side.torch_private.dynamo import observe_compiled_calls
-from minifier.torch_side.torch_private.modes import is_capturing, without_modes
+from minifier.torch_side.torch_private import dynamo, modes
 
 _NOTES = "notes.pickle"
 _SEED = 0
@@ -114,7 +113,7 @@ class WatchedScript:
         random.seed(_SEED)
         if (numpy := sys.modules.get("numpy")) is not None:
             numpy.random.seed(_SEED)
-        observe_compiled_calls(self._around)
+        dynamo.observe_compiled_calls(self._around)
 
     def written(self, end: ScriptEnd) -> None:
         """Note the variables of the script at its end, and write all notes."""
@@ -175,8 +174,8 @@ class WatchedScript:
         began = perf_counter()
         shown = {name: value for name, value in variables.items() if not name.startswith("__") and name.isidentifier()}
         leaves: dict[str, Leaf] = {}
-        if self._seconds < _MAX_SECONDS and not is_capturing():
-            with random_state_kept(), without_modes(), torch.no_grad():
+        if self._seconds < _MAX_SECONDS and not modes.is_capturing():
+            with random_state_kept(), modes.without_modes(), torch.no_grad():
                 leaves = leaves_of(shown)
         self._notes.append(Note(moment, place, leaves))
         self._seconds += perf_counter() - began

@@ -27,19 +27,12 @@ def _paths(graph: Graph) -> Iterator[str]:
             yield from _paths(module.graph)
 
 
-def _ops_of_graph(graph: Graph) -> set[str]:
-    ops = [path.removeprefix("torch.ops.").split(".") for path in _paths(graph) if path.startswith("torch.ops.")]
-    return {f"{segments[0]}::{segments[1]}" for segments in ops if len(segments) > 1}
-
-
 def _wanted(case: Case, until: int | None) -> Wanted:
-    ops = {op for graph in case.graphs for op in _ops_of_graph(graph)}
+    paths = [path for graph in case.graphs for path in _paths(graph)]
+    called = [path.removeprefix("torch.ops.").split(".") for path in paths if path.startswith("torch.ops.")]
+    ops = {"::".join(segments[:2]) for segments in called}
     values = [case.backend.options, *(value for _, _, value in case.state.config)]
-    names = [
-        *case.backend.names,
-        *script_names(values),
-        *names_in(path for graph in case.graphs for path in _paths(graph)),
-    ]
+    names = [*case.backend.names, *script_names(values), *names_in(paths)]
     return Wanted(names, [op for op in case.script.ops if op in ops], until)
 
 
@@ -115,7 +108,9 @@ def import_lines(source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     effects: dict[str, None] = {}
     every: dict[str, None] = {}
     for statement in module.body:
-        if not isinstance(statement, (ast.Import, ast.ImportFrom)) or _is_future(statement):
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+            continue
+        if isinstance(statement, ast.ImportFrom) and (statement.module == "__future__" or statement.level > 0):
             continue
         for alias in statement.names:
             line = ast.unparse(type(statement)(**{**vars(statement), "names": [alias]}))
@@ -123,7 +118,3 @@ def import_lines(source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
             if (alias.asname or alias.name.partition(".")[0]) not in reads:
                 effects[line] = None
     return tuple(effects), tuple(every)
-
-
-def _is_future(statement: ast.Import | ast.ImportFrom) -> bool:
-    return isinstance(statement, ast.ImportFrom) and (statement.module == "__future__" or statement.level > 0)
