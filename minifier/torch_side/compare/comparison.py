@@ -275,18 +275,14 @@ def _nesting(results: Results) -> str:
 
 def form_differences(compiled: Results, eager: Results, names: Sequence[str]) -> list[Difference]:
     """Return all differences except in the values of elements. `names` are the inputs' names."""
+    ours, theirs = len(compiled.outputs), len(eager.outputs)
+    if ours != theirs:
+        sentence = f"there are {ours} outputs, in eager {theirs}"
+        return [Difference(Aspect.STRUCTURE, "the outputs", sentence)]
+    differences = []
     if compiled.structure != eager.structure:
-        counts = [len(r.outputs) for r in (compiled, eager)]
-        sentence = (
-            f"there are {counts[0]} outputs, in eager {counts[1]}"
-            if counts[0] != counts[1]
-            else f"the backend returned {_nesting(compiled)}, eager {_nesting(eager)}"
-        )
-        differences = [Difference(Aspect.STRUCTURE, "the outputs", sentence)]
-        if counts[0] != counts[1]:
-            return differences
-    else:
-        differences = []
+        sentence = f"the backend returned {_nesting(compiled)}, eager {_nesting(eager)}"
+        differences.append(Difference(Aspect.STRUCTURE, "the outputs", sentence))
     for i, (c, e) in enumerate(zip(compiled.outputs, eager.outputs, strict=True)):
         differences += _leaf(f"output {i}", c, e)
     differences += _aliases(compiled, eager, names)

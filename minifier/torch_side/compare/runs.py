@@ -10,13 +10,12 @@ from typing import Any
 
 import torch
 
-from minifier.data.case.graph import Graph, Module, Node, is_in_place
+from minifier.data.case.graph import Graph, Module, Node, is_in_place, map_leaves
 from minifier.data.case.values import Constant
 from minifier.data.torch_names import ENTER_AUTOCAST
 from minifier.torch_side.compare.results import BackwardPass, RandomStates, Results, are_identical, is_float, observe
 from minifier.torch_side.fx.tensors import flat
-from minifier.torch_side.torch_private.graphs import storage_key
-from minifier.torch_side.torch_private.unsettled import Draw, GivingDraws, NotingDraws, Unsettled, move
+from minifier.torch_side.torch_private import graphs, unsettled
 
 # Ops whose result jumps at some values of their operands. `div` only with a rounding mode.
 _STEP_NAMES = """
@@ -59,7 +58,7 @@ class EagerRuns:
     ) -> None:
         self._graph, self._make_inputs, self._build, self._backward = graph, make_inputs, build, backward
         self.start = start
-        self._draws: list[Draw] = []
+        self._draws: list[unsettled.Draw] = []
         self.tangents: list[torch.Tensor | None] | None = None
         self.drew = False
         self._count = 0
@@ -85,7 +84,7 @@ class EagerRuns:
         Some composite ops compute something else under any mode. Then no run under a mode tells about eager.
         """
         self._draws.clear()
-        results = _unless_failed(self._run(within=functools.partial(NotingDraws, self._draws)))
+        results = _unless_failed(self._run(within=functools.partial(unsettled.NotingDraws, self._draws)))
         if results is None:  # perhaps because the draws were recorded
             self._draws.clear()
         return results
@@ -97,7 +96,7 @@ class EagerRuns:
     def variation(self, steps: float, unwritten: float) -> Results | None:
         """Run with inputs moved by `steps` eps. Every op rounds differently, and all that torch leaves undefined
         varies: unwritten memory is `unwritten`, and equal elements have another order. None if eager raises."""
-        within = functools.partial(Unsettled, steps, self._count, unwritten)
+        within = functools.partial(unsettled.Unsettled, steps, self._count, unwritten)
         results = _unless_failed(self._run(steps=steps, within=within))
         return results or self.moved(steps)
 
@@ -133,7 +132,7 @@ class EagerRuns:
         self._count += 1
         module = self._build(widened(self._graph, width))
         widen_module(module, width)
-        within = functools.partial(GivingDraws, self._draws) if self.drew else contextlib.nullcontext
+        within = functools.partial(unsettled.GivingDraws, self._draws) if self.drew else contextlib.nullcontext
         inputs = self._make_inputs()
         lazy = [i for i, value in enumerate(inputs) if self._widens_lazily and can_wait(value, width)]
         call = WidenedAsTaken(module, width, lazy).run if lazy else module.forward
@@ -257,13 +256,11 @@ _BIT_VIEWS = ("view", "view_dtype", "torch.Tensor.view", "torch.ops.aten.view.dt
 
 
 def _mapped(value: Any, width: Width) -> Any:
-    if isinstance(value, Constant) and value.kind == "dtype":
-        return Constant("dtype", width.dtypes.get(value.name, value.name))
-    if isinstance(value, (tuple, list)):
-        return type(value)(_mapped(item, width) for item in value)
-    if isinstance(value, dict):
-        return {key: _mapped(item, width) for key, item in value.items()}
-    return value
+    def wide(leaf: Any) -> Any:
+        is_dtype = isinstance(leaf, Constant) and leaf.kind == "dtype"
+        return Constant("dtype", width.dtypes.get(leaf.name, leaf.name)) if is_dtype else leaf
+
+    return map_leaves(value, wide)
 
 
 def _widened_node(node: Node, width: Width) -> Node:
@@ -321,7 +318,7 @@ def widen_inputs(values: Sequence[Any], width: Width, but: Collection[int] = ())
     shared: dict[object, list[torch.Tensor]] = {}
     for i, value in enumerate(values):
         if i not in but and is_float(value):
-            shared.setdefault((storage_key(value), value.dtype), []).append(value.detach())
+            shared.setdefault((graphs.storage_key(value), value.dtype), []).append(value.detach())
     for key, members in shared.items():
         start = min(int(m.storage_offset()) for m in members)
         whole = max(int(m.storage_offset()) + flat(m).numel() for m in members) - start
@@ -334,7 +331,7 @@ def widen_inputs(values: Sequence[Any], width: Width, but: Collection[int] = ())
     inputs: list[Any] = []
     for i, value in enumerate(values):
         if i not in but and is_float(value):
-            stretch, start = stretches[storage_key(value), value.dtype]
+            stretch, start = stretches[graphs.storage_key(value), value.dtype]
             wide = stretch.as_strided(value.shape, value.stride(), value.storage_offset() - start)
             inputs.append(_with_grad_of(value, wide))
         else:
@@ -370,4 +367,4 @@ def move_inputs(values: Sequence[Any], steps: float, seed: int, but: Collection[
     for i, value in enumerate(values):
         if i not in but and is_float(value) and value.numel():
             with torch.inference_mode(value.is_inference()), torch.no_grad():  # torch refuses to change it outside
-                move(flat(value.detach()), steps, 1000 * seed + i)
+                unsettled.move(flat(value.detach()), steps, 1000 * seed + i)

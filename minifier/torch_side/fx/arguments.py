@@ -19,8 +19,7 @@ from minifier.data.case.literals import SCRIPT
 from minifier.data.case.values import Constant, Imported, Size, SourceExpression, Value
 from minifier.errors import CannotSave
 from minifier.torch_side.fx.script_objects import evaluated, in_script
-from minifier.torch_side.torch_private.graphs import as_hint, expression_of, storage_key
-from minifier.torch_side.torch_private.registrations import BUILT_IN_MODULES, operator_path
+from minifier.torch_side.torch_private import graphs, registrations
 
 _KINDS: dict[type, str] = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 
@@ -46,9 +45,9 @@ def read(value: Any, symbols: Mapping[str, str] | None = None) -> Any:
     if isinstance(value, torch.Size):
         return Size(tuple(read(item, symbols) for item in value))
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        expression = expression_of(value)
+        expression = graphs.expression_of(value)
         if expression is None:
-            return as_hint(value)
+            return graphs.as_hint(value)
         if expression in (symbols or {}):
             return Ref((symbols or {})[expression])
         raise CannotSave(f"the symbolic number {value}, written into the graph as a constant")
@@ -102,7 +101,7 @@ def meta_of(value: Any, storages: dict[object, int]) -> Value:
     if isinstance(value, torch.Tensor):
         return tensor_meta(value, storages)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        return Scalar(as_hint(value), symbol=expression_of(value))
+        return Scalar(graphs.as_hint(value), symbol=graphs.expression_of(value))
     if value is None or isinstance(value, (bool, int, float, str)):
         return Scalar(value)
     if isinstance(value, (tuple, list)):
@@ -113,17 +112,17 @@ def meta_of(value: Any, storages: dict[object, int]) -> Value:
 def tensor_meta(tensor: torch.Tensor, storages: dict[object, int]) -> TensorMeta:
     """Return the tensor's metadata, with hints in place of symbolic sizes."""
     strided = tensor.layout == torch.strided
-    key = storage_key(tensor)
+    key = graphs.storage_key(tensor)
     number = None if key is None else storages.setdefault(key, len(storages))
-    symbols = tuple(map(expression_of, tensor.shape))
+    symbols = tuple(map(graphs.expression_of, tensor.shape))
     return TensorMeta(
-        shape=tuple(int(as_hint(size) or 0) for size in tensor.shape),
-        stride=tuple(int(as_hint(step) or 0) for step in tensor.stride()) if strided else (),
+        shape=tuple(int(graphs.as_hint(size) or 0) for size in tensor.shape),
+        stride=tuple(int(graphs.as_hint(step) or 0) for step in tensor.stride()) if strided else (),
         dtype=short(tensor.dtype),
         device=str(tensor.device),
         requires_grad=tensor.requires_grad,
         storage=number,
-        offset=int(as_hint(tensor.storage_offset()) or 0) if strided else 0,
+        offset=int(graphs.as_hint(tensor.storage_offset()) or 0) if strided else 0,
         symbols=symbols if any(symbols) else (),
     )
 
@@ -137,7 +136,7 @@ _PUBLIC: tuple[tuple[str, ModuleType | type], ...] = (
     ("torch.linalg", torch.linalg),
     ("torch.fft", torch.fft),
     ("torch.Tensor", torch.Tensor),
-    *BUILT_IN_MODULES,
+    *registrations.BUILT_IN_MODULES,
 )
 
 
@@ -187,7 +186,7 @@ def path_of(function: Callable[..., Any]) -> str:
 
     Raises CannotSave for a function without an import path, for example a lambda or a closure.
     """
-    if (operator := operator_path(function)) is not None:
+    if (operator := registrations.operator_path(function)) is not None:
         return operator
     name = getattr(function, "__name__", None) or str(function)
     for prefix, module in _PUBLIC:

@@ -304,19 +304,14 @@ def _up_to_failing_op(output: OutputGraph, error: BaseException) -> TracedGraph 
     graph = torch.fx.Graph()
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     graph.graph_copy(output.graph, copies)
-    last = _erased_op(output, error, graph, copies) or _op_without_value(output, copies)
+    nodes = list(output.graph.nodes)
+    last = _erased_op(output, error, graph, copies)
+    if last is None and nodes and nodes[-1].op.startswith("call_") and "example_value" not in nodes[-1].meta:
+        last = copies[nodes[-1]]
     if last is None:
         return None
     graph.output((last,))
     return TracedGraph(torch.fx.GraphModule(FakeRootModule(output.nn_modules), graph), output.example_inputs())
-
-
-def _op_without_value(output: OutputGraph, copies: dict[torch.fx.Node, torch.fx.Node]) -> torch.fx.Node | None:
-    """Return the copy of the graph's last node if it is an op without an example value."""
-    nodes = list(output.graph.nodes)
-    if not nodes or not nodes[-1].op.startswith("call_") or "example_value" in nodes[-1].meta:
-        return None
-    return copies[nodes[-1]]
 
 
 def _erased_op(
@@ -386,11 +381,8 @@ def isolated_compile(function: Callable[..., Any], backend: Any, dynamic: bool |
 def compiled_entries(code: CodeType) -> list[Any]:
     """Return the entries that Dynamo's cache has for this code, without removed ones."""
     entries = declared.ENTRIES.find()
-    return (
-        []
-        if entries is None
-        else [entry for entry in entries(code) if declared.COMPILER_OF_ENTRY.of(entry) is not None]
-    )
+    found = entries(code) if entries is not None else ()
+    return [entry for entry in found if declared.COMPILER_OF_ENTRY.of(entry) is not None]
 
 
 def _remove_from(code: CodeType, is_ours: Callable[[Any], bool]) -> None:
