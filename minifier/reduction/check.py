@@ -148,17 +148,16 @@ def _record_values(runner: ProbeRunner, case: Case) -> tuple[Case, str]:
         )
     sources = [item.source for item in case.inputs if isinstance(item, TensorInput)]
     has_drawn_inputs = case.backward and not any(isinstance(source, Stored) for source in sources)
-    if result["status"] != "pass" and has_drawn_inputs:  # the inputs of a backward pass are not known
+    if result["status"] != "pass":
         raised, _, _ = result["links"][-1]["message"].partition("\n")
-        raise NoRepro(f"eager fails on inputs that were drawn: {raised}")
-    only_eager_raises = case.failure.fingerprint.message == Aspect.NO_EXCEPTION.value
-    if result["status"] != "pass" and case.failure.fingerprint.kind in (Kind.SIGNAL, Kind.EXIT):
-        case = replace(case, failure=_where_eager_raises(case.failure, result["links"][-1]))
-    elif result["status"] != "pass" and case.while_tracing:
-        raised, _, _ = result["links"][-1]["message"].partition("\n")
-        raise NoRepro(f"the graph that torch.compile has traced fails without it as well: {raised}")
-    elif result["status"] != "pass" and not only_eager_raises:
-        raise FailsByItself(f"{_BY_ITSELF}\n{result['traceback']}")
+        if has_drawn_inputs:  # the inputs of a backward pass are not known
+            raise NoRepro(f"eager fails on inputs that were drawn: {raised}")
+        if case.failure.fingerprint.kind in (Kind.SIGNAL, Kind.EXIT):
+            case = replace(case, failure=_where_eager_raises(case.failure, result["links"][-1]))
+        elif case.while_tracing:
+            raise NoRepro(f"the graph that torch.compile has traced fails without it as well: {raised}")
+        elif case.failure.fingerprint.message != Aspect.NO_EXCEPTION.value:
+            raise FailsByItself(f"{_BY_ITSELF}\n{result['traceback']}")
     runner.prepared.record(folder)
     runner.unrecorded = result.get("left_out", 0)
     return case, str(result.get("at", ""))
@@ -237,13 +236,8 @@ def _not_again(sought: Fingerprint, judged: Judged, case: Case) -> MinifyError:
         return MinifyError(f"a probe failed by itself:\n{judged.fault}")
     if judged.failure is not None:
         kind = OtherMessage if raised_alike(sought, judged.failure.fingerprint) else NoRepro
-        said = (
-            f"{head}it showed {judged.failure.sentence}",
-            unlike(sought, judged.failure),
-            advice(sought, judged.failure),
-            _reads(case.backend),
-        )
-        return kind("\n".join(filter(None, said)))
+        differs = unlike(sought, judged.failure), advice(sought, judged.failure), _reads(case.backend)
+        return kind("\n".join(filter(None, (f"{head}it showed {judged.failure.sentence}", *differs))))
     return NoRepro(
         head + "the backend took it each time. The failure may depend on earlier calls, on what Dynamo hands over "
         "beside the graph, or on other state of the script."

@@ -184,20 +184,14 @@ def _of_backend(case: Case) -> Iterator[Change]:
         backend = replace(case.backend, expression=expression)
         yield Change(argument, f"backend={expression}", replace(case, backend=backend))
     statements = ast.parse(definitions).body
-    bind = [number for number, statement in enumerate(statements) if name in _names_bound(statement)]
+    bind = []
+    for number, statement in enumerate(statements):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        bind += [number] if any(isinstance(each, ast.Name) and each.id == name for each in targets) else []
     for number in bind[-1:]:
         for argument, changed in _with_other_arguments(definitions, statements[number]):
             line = ast.get_source_segment(changed, ast.parse(changed).body[number]) or ""
             yield Change(argument, line, replace(case, definitions=changed))
-
-
-def _names_bound(statement: ast.stmt) -> list[str]:
-    """Return the names that an assignment binds."""
-    if isinstance(statement, ast.Assign):
-        return [target.id for target in statement.targets if isinstance(target, ast.Name)]
-    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        return [statement.target.id]
-    return []
 
 
 def _with_other_arguments(source: str, part: ast.AST) -> Iterator[tuple[str, str]]:
@@ -242,26 +236,12 @@ def explain(
     return _Explainer(prepared, settings, time.monotonic() + seconds, artifacts, show).explanation()
 
 
-def _without_lines(case: Case) -> Case:
-    before = (replace(call, graph=call.graph and without_lines(call.graph)) for call in case.before)
-    return replace(case, graph=without_lines(case.graph), before=tuple(before))
-
-
 def _said(judged: Judged) -> str:
     """Return the answer of a probe in words, with the other failure if it was one."""
     said = _ANSWERS[judged.verdict]
     if judged.verdict is not Verdict.OTHER or judged.failure is None:
         return said
     return f"{said}: {shortened(judged.failure.line, _MAX_OTHER_CHARACTERS)}"
-
-
-def _applied(end: ChildEnd) -> dict[str, list[str]]:
-    """Return the names of what a probe told that it applied, by part."""
-    applied = defaultdict(list)
-    for key, told in end.told.items():
-        if key.startswith(_APPLIED):
-            applied[told[0]].append(_OVERLOAD.sub(r"\1.\2", told[1]))
-    return dict(applied)
 
 
 class _TimeIsUp(Exception):
@@ -275,11 +255,6 @@ class _LeftOut:
     part: str
     numbers: range
     which: str
-
-    @property
-    def change(self) -> str:
-        """Return `without the decompositions`."""
-        return f"{self.which} {_PARTS[self.part]}"
 
 
 class _Explainer:
@@ -374,7 +349,10 @@ class _Explainer:
         for place, job in enumerate(jobs if len(jobs) > 1 else ()):
             if ended[place].timed_out or ended[place].exhausted:  # perhaps for the others' sake
                 (ended[place],) = run_again_if_killed([job], limits, self.scratch)
-        self.applied = _applied(ended[0])
+        self.applied = defaultdict(list)
+        for key, told in ended[0].told.items():
+            if key.startswith(_APPLIED):
+                self.applied[told[0]].append(_OVERLOAD.sub(r"\1.\2", told[1]))
         answers = [self._judged(case, end) for case, end in zip(cases, ended, strict=True)]
         self.answers += [(each, _said(a)) for each, a in zip(changes, answers, strict=True) if each != _UNCHANGED]
         return [judged.verdict for judged in answers]
@@ -428,7 +406,8 @@ class _Explainer:
         """
         self.dumps = dumps = self.scratch / "dumps"
         dumps.mkdir()
-        case = _without_lines(self.case)
+        before = (replace(call, graph=call.graph and without_lines(call.graph)) for call in self.case.before)
+        case = replace(self.case, graph=without_lines(self.case.graph), before=tuple(before))
         for place, value in ((DUMPS, True), (DUMP_FOLDER, str(dumps))) if has_inductor else ():
             case = with_setting(case, (*place, value)) if modes.has_config(*place) else case
         self._asked([_UNCHANGED], [case])
@@ -446,7 +425,8 @@ class _Explainer:
     def _without(self, *left_out: _LeftOut) -> list[Verdict]:
         """Probe the Case without each of these applications, at once."""
         also = "".join(f", nor {_PARTS[part]}" for part in sorted(self.unneeded))
-        return self._asked([f"{each.change}{also}" for each in left_out], [self.case] * len(left_out), left_out)
+        changes = [f"{each.which} {_PARTS[each.part]}{also}" for each in left_out]
+        return self._asked(changes, [self.case] * len(left_out), left_out)
 
     def _batches(self, items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
         """Yield the items, as many together as are probed at once."""

@@ -85,7 +85,7 @@ def reduce_ops(
 
     groups, are_apart = groups or atoms(case.graph), False
     while True:
-        known = _nothing if anew else runner.known
+        known: Callable[[Case], bool | None] = (lambda _case: None) if anew else runner.known
         adapter = OpSearchAdapter(runner, case.graph, parts_of(case), case.failure.hints, groups, known, calls_of(case))
         runner.phase = "guess"
         result = search.reduce(
@@ -128,10 +128,6 @@ def parts_of(case: Case) -> Callable[[Collection[str]], Case]:
         return with_others(with_ops(case, ops), left)
 
     return build
-
-
-def _nothing(_case: Case) -> None:
-    """Know nothing of any candidate."""
 
 
 def reduce_bodies(runner: ProbeRunner, case: Case, budget: search.Budget) -> tuple[Case, search.Ending]:

@@ -303,12 +303,8 @@ class ProbeRunner:
         if judged.fault:
             self.faults.append(judged.fault)
         # A backend that rejects changed options, or a graph without ops, has no bug.
-        if (
-            judged.verdict is Verdict.OTHER
-            and judged.failure is not None
-            and self.phase != "simplify"
-            and case.graph.ops
-        ):
+        is_other = judged.verdict is Verdict.OTHER and self.phase != "simplify"
+        if is_other and judged.failure is not None and case.graph.ops:
             keep_aside(self.others, replace(self.build(case), failure=judged.failure), judged.failure)
         self._show(case, judged)
 

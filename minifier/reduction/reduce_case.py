@@ -47,6 +47,8 @@ from minifier.reduction.summary import (
 # What eager's values ahead of ops cannot mend: eager computes nothing, and memory that is written again is the call's.
 _OF_THE_CALL = {Aspect.NO_EXCEPTION.value, Aspect.OVERWRITTEN.value}
 
+_LEFT_OUT = " left out, as the process or the machine ended with them before"
+
 _MIN_SECONDS_WITHOUT_THREADS = 15.0  # for the first probes of a backend that started threads at import
 
 Show = Callable[[Progress], object]
@@ -161,7 +163,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         elements_after=reduced.elements,
         probes=by_verdict(runner.counts + known.counts),
         one_minimal=is_proved and not untold,
-        stopped_because=stopped or _skipped(known),
+        stopped_because=stopped or (f"{counted(len(known.skipped), 'candidate')}{_LEFT_OUT}" if known.skipped else ""),
         seconds=time.monotonic() - started,
         others=tuple(others),
         guilt=guilt_of(case, guilty, reduced).value if guilty else "",
@@ -268,10 +270,3 @@ def _known(runner: ProbeRunner) -> Known:
             f"again: remove {BEGUN} from the output folder to have it tried nevertheless"
         )
     return runner.journal.known
-
-
-def _skipped(known: Known) -> str:
-    count = len(known.skipped)
-    return (
-        f"{counted(count, 'candidate')} left out, as the process or the machine ended with them before" if count else ""
-    )

@@ -206,10 +206,9 @@ def save_others(runner: ProbeRunner, folder: RunFolder, reduced: Case) -> list[O
         is_smaller = len(other.program.graph.ops) < len(reduced.graph.ops)
         return is_smaller and raised_alike(runner.sought, other.failure.fingerprint)
 
-    def size_if_near(other: Other[Case]) -> float:
-        return len(other.program.graph.ops) if is_near(other) else math.inf
-
-    for number, other in enumerate(sorted(filter(is_another, runner.others), key=size_if_near), 1):
+    others = filter(is_another, runner.others)
+    near_first = sorted(others, key=lambda other: len(other.program.graph.ops) if is_near(other) else math.inf)
+    for number, other in enumerate(near_first, 1):
         place = folder.others / str(number)
         save_reduced(runner, other.program, place)
         failure, fingerprint = other.failure, other.failure.fingerprint

@@ -35,11 +35,8 @@ def _without_trailing(name: str, start: int) -> Edit:
 def _arguments(case: Case) -> list[Row]:
     rows = []
     for node in case.graph.ops:
-        if (
-            node.op == "call_module"
-            or node.target.startswith(("operator.", HIGHER_ORDER))
-            or node.target in _NEEDS_ARGUMENTS
-        ):
+        needs_all = node.op == "call_module" or node.target in _NEEDS_ARGUMENTS
+        if needs_all or node.target.startswith(("operator.", HIGHER_ORDER)):
             continue
         call = f"The call of {called(node)} without its"
         rows += [

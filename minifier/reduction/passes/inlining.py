@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -152,7 +152,7 @@ class _Inliner:
                 replace(node.reading(values), name=name, target=new_target, value=self.renumbered(node.value, storages))
             )
             values[node.name] = Ref(name)
-        return _with(_results(inner), values)
+        return map_refs(_results(inner), lambda ref: values[ref.name])
 
     def renumbered(self, value: Value, numbers: dict[int, int]) -> Value:
         """Return the value with its storages numbered for the outer graph."""
@@ -170,10 +170,6 @@ def _free(names: Collection[str], wanted: str, op: str) -> str:
     """Return the first free name: `wanted`, `op_wanted`, then `op_wanted1`, `op_wanted2`, ..."""
     candidates = itertools.chain([wanted], (f"{op}_{wanted}{number or ''}" for number in itertools.count()))
     return next(name for name in candidates if name not in names)
-
-
-def _with(value: Any, values: Mapping[str, Any]) -> Any:
-    return map_refs(value, lambda ref: values[ref.name])
 
 
 def _storages(value: Value) -> list[int]:

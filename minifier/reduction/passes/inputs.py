@@ -96,14 +96,12 @@ def data_rows(case: Case, facts: dict[str, Facts]) -> list[Row]:
     for views in drawn_storages(case.inputs).values():
         rows += [row(f"memory of {view.name}", only(view.name, with_own_memory)) for view in views]
     for item in tensors:
-        if not isinstance(item.source, Drawn):
-            rows.append(row(f"values of {item.name}", *_edits(item, facts.get(item.name))))
-        elif item.source.how == "no memory":
-            rows.append(
-                row(f"values of {item.name}", *_edits(item, None)[:1], with_source({item.name}, Drawn("zeros")))
-            )
-        elif item.source.how == "zeros" and not is_integer(item.meta.dtype):  # a value at a cut
-            rows.append(row(f"values of {item.name}", *_edits(item, None)[:1]))
+        edits = _edits(item, facts.get(item.name))
+        if isinstance(item.source, Drawn):
+            is_at_cut = item.source.how == "zeros" and not is_integer(item.meta.dtype)
+            edits = _edits(item, None)[:1] if is_at_cut or item.source.how == "no memory" else []
+            edits += [with_source({item.name}, Drawn("zeros"))] if item.source.how == "no memory" else []
+        rows += [row(f"values of {item.name}", *edits)] if edits else []
     return [*rows, *_storage_rows(tensors, facts)]
 
 
@@ -218,40 +216,22 @@ def _stored_in(name: str, elements: int) -> Edit:
     return only(name, change)
 
 
-def _storages(case: Case) -> list[Row]:
-    """Return a row for each generated input that is a window of a larger storage."""
-    drawn = [item for item in case.inputs if isinstance(item, TensorInput) and isinstance(item.source, Drawn)]
-    return [
-        row(
-            f"storage of {item.name}",
-            *(_stored_in(item.name, size) for size in (0, *_sufficient(item))),
-            change=f"The storage of `{item.name}` cut to what `{item.name}` itself takes, or to a smaller one.",
-        )
-        for item in drawn
-        if item.storage
-    ]
-
-
-def _sufficient(item: TensorInput) -> list[int]:
-    return [size for size in smaller(item.storage) if size >= item.meta.offset + item.meta.span]
-
-
 def _layout(case: Case) -> list[Row]:
-    """Return rows for each generated input. Stored values keep the strides that they were stored with."""
-    return [*_storages(case), *_strides(case)]
+    """Return a row for each generated input that is a window of a larger storage, and for each with other strides.
 
-
-def _strides(case: Case) -> list[Row]:
-    return [
-        row(
-            f"stride of {item.name}",
-            _restrided(item.name, lambda meta: contiguous_stride(meta.shape)),
-            _restrided(item.name, _dense),
-            change=f"`{item.name}` made contiguous.",
-        )
-        for item in case.inputs
-        if isinstance(item, TensorInput) and isinstance(item.source, Drawn) and not item.meta.has_default_stride
-    ]
+    Stored values keep the strides that they were stored with.
+    """
+    drawn = [item for item in case.inputs if isinstance(item, TensorInput) and isinstance(item.source, Drawn)]
+    rows = []
+    for item in (each for each in drawn if each.storage):
+        sizes = [size for size in smaller(item.storage) if size >= item.meta.offset + item.meta.span]
+        change = f"The storage of `{item.name}` cut to what `{item.name}` itself takes, or to a smaller one."
+        rows.append(row(f"storage of {item.name}", *(_stored_in(item.name, n) for n in (0, *sizes)), change=change))
+    for item in (each for each in drawn if not each.meta.has_default_stride):
+        plain_strides = _restrided(item.name, lambda meta: contiguous_stride(meta.shape))
+        edits = plain_strides, _restrided(item.name, _dense)
+        rows.append(row(f"stride of {item.name}", *edits, change=f"`{item.name}` made contiguous."))
+    return rows
 
 
 _KINDS = (

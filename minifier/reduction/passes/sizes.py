@@ -17,11 +17,8 @@ _MIN_SYMBOLIC_SIZE = 2  # Dynamo makes no symbol of 0 or 1
 
 
 def _static(case: Case) -> list[Row]:
-    return (
-        []
-        if specialised(case) == case
-        else [row("dynamic shapes", specialised, change="Static sizes in the place of dynamic ones.")]
-    )
+    static = row("dynamic shapes", specialised, change="Static sizes in the place of dynamic ones.")
+    return [static] if specialised(case) != case else []
 
 
 def numbers(case: Case) -> list[int]:
@@ -244,28 +241,14 @@ def _dims(case: Case) -> list[Row]:
         return Row(name, ((edit, _with_arguments(edit, lambda number: number - (number > dim))),), change)
 
     tensors = _resizable(case)
-    ranks = sorted({len(item.meta.shape) for item in tensors if 0 in _spare(item)}, reverse=True)
-    return [
-        *(
-            row_of(
-                f"first of {rank} dimensions",
-                _without_first(rank),
-                0,
-                f"Inputs of {rank} dimensions without the first one, of size 1.",
-            )
-            for rank in ranks
-        ),
-        *(
-            row_of(
-                f"dimension {dim} of {item.name}",
-                _without(item.name, dim),
-                dim,
-                f"`{item.name}` without its dimension {dim}, of size 1.",
-            )
-            for item in tensors
-            for dim in _spare(item)
-        ),
-    ]
+    rows = []
+    for rank in sorted({len(item.meta.shape) for item in tensors if 0 in _spare(item)}, reverse=True):
+        change = f"Inputs of {rank} dimensions without the first one, of size 1."
+        rows.append(row_of(f"first of {rank} dimensions", _without_first(rank), 0, change))
+    for item, dim in ((each, dim) for each in tensors for dim in _spare(each)):
+        change = f"`{item.name}` without its dimension {dim}, of size 1."
+        rows.append(row_of(f"dimension {dim} of {item.name}", _without(item.name, dim), dim, change))
+    return rows
 
 
 def _spare(item: TensorInput) -> list[int]:

@@ -64,14 +64,21 @@ def _with_inputs(case: Case, change: Callable[[TensorInput], TensorInput]) -> Ca
     return replace(case, inputs=tuple(i if isinstance(i, ScalarInput) else change(i) for i in case.inputs))
 
 
+def _state_with(**values: Any) -> Edit:
+    return lambda case: replace(case, state=replace(case.state, **values))
+
+
+def _backend_with(**values: Any) -> Edit:
+    return lambda case: replace(case, backend=replace(case.backend, **values))
+
+
 def _inputs_with(**values: Any) -> Edit:
     return lambda case: _with_inputs(case, lambda item: replace(item, **values))
 
 
 def _without_inference(case: Case) -> Case:
     """Return the Case under no_grad instead: the backend sees nothing else of inference mode when compiling."""
-    case = _inputs_with(inference=False)(case)
-    return replace(case, state=replace(case.state, inference=False))
+    return _state_with(inference=False)(_inputs_with(inference=False)(case))
 
 
 def _without_grad(case: Case) -> Case:
@@ -79,7 +86,7 @@ def _without_grad(case: Case) -> Case:
         _without_inference(case),
         lambda item: replace(item, meta=replace(item.meta, requires_grad=False), leaf=True, parameter=False),
     )
-    return replace(case, state=replace(case.state, grad=True))
+    return _state_with(grad=True)(case)
 
 
 def _grad(case: Case) -> list[Row]:
@@ -120,14 +127,9 @@ def _training(case: Case) -> list[Row]:
 
 
 def _ambient(case: Case) -> list[Row]:
-    default = State().default_dtype
     return [
-        row("autocast", lambda c: replace(c, state=replace(c.state, autocast=())), change="Autocast off."),
-        row(
-            "default dtype",
-            lambda c: replace(c, state=replace(c.state, default_dtype=default)),
-            change="The default dtype float32.",
-        ),
+        row("autocast", _state_with(autocast=()), change="Autocast off."),
+        row("default dtype", _state_with(default_dtype=State().default_dtype), change="The default dtype float32."),
     ]
 
 
@@ -136,7 +138,7 @@ def without_option(key: str) -> Edit:
 
     def edit(case: Case) -> Case:
         options = {k: v for k, v in (case.backend.options or {}).items() if k != key}
-        return replace(case, backend=replace(case.backend, options=options or None))
+        return _backend_with(options=options or None)(case)
 
     return edit
 
@@ -144,10 +146,7 @@ def without_option(key: str) -> Edit:
 def with_option(key: str, value: Any) -> Edit:
     """Return the edit that gives this option of the backend this value."""
 
-    def edit(case: Case) -> Case:
-        return replace(case, backend=replace(case.backend, options={**(case.backend.options or {}), key: value}))
-
-    return edit
+    return lambda case: _backend_with(options={**(case.backend.options or {}), key: value})(case)
 
 
 def _options(case: Case) -> list[Row]:
@@ -156,15 +155,9 @@ def _options(case: Case) -> list[Row]:
         for key in case.backend.options or {}
     ]
     without = "`torch.compile` without the argument"
-    rows.append(row("mode=", lambda c: replace(c, backend=replace(c.backend, mode=None)), change=f"{without} `mode=`."))
+    rows.append(row("mode=", _backend_with(mode=None), change=f"{without} `mode=`."))
     if case.symbolic is None:
-        rows.append(
-            row(
-                "dynamic=",
-                lambda c: replace(c, backend=replace(c.backend, dynamic=None)),
-                change=f"{without} `dynamic=`.",
-            )
-        )
+        rows.append(row("dynamic=", _backend_with(dynamic=None), change=f"{without} `dynamic=`."))
     return rows
 
 

@@ -20,8 +20,7 @@ from minifier.process.child import signal_name
 from minifier.reduction.probe.children import AHEAD, COMPILED, ChildEnd, Job, Limits, run_children
 from minifier.reduction.probe.evaluate import evaluate
 from minifier.reduction.probe.prepared_case import PreparedCase
-from minifier.torch_side.torch_private.dynamo import INDUCTOR
-from minifier.torch_side.torch_private.inductor import link_libraries
+from minifier.torch_side.torch_private import dynamo, inductor
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +131,8 @@ def prepare_cache(prepared: PreparedCase, scratch: Path) -> None:
     """Make the first cache of compiled code for the probes of a Case; import inductor if it is the Case's backend."""
     # A killed script may have left a half-written library.
     killed = prepared.case.failure.fingerprint.kind in _KILLED
-    link_libraries(scratch / COMPILED, checks_only=killed)
-    if prepared.case.backend.name == INDUCTOR and not prepared.imports_in_child:
+    inductor.link_libraries(scratch / COMPILED, checks_only=killed)
+    if prepared.case.backend.name == dynamo.INDUCTOR and not prepared.imports_in_child:
         prepared.preload(INDUCTOR_MODULES)
 
 
