@@ -165,6 +165,5 @@ class Training:
 
 
 def _nodes(values: Sequence[Any]) -> list[Any]:
-    """Return the autograd nodes that made these values."""
     tensors = (value for value in values if isinstance(value, torch.Tensor))
     return [node for tensor in tensors if (node := tensor.grad_fn) is not None]

@@ -304,8 +304,6 @@ _MAX_COPIED_BYTES = 2**26  # of the outputs of a call
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """An output of a call, and its values at that time."""
-
     output: weakref.ref[torch.Tensor]
     values: torch.Tensor
 

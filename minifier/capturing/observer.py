@@ -259,7 +259,6 @@ class Observer:
         return run
 
     def _chooses(self, record: Record, args: Sequence[Any]) -> bool:
-        """Whether the record's next call is compared with eager."""
         if self._compared_calls is None or not record.may_be_worse or modes.is_capturing():
             return False
         return self._compared_calls.chooses(record, args)

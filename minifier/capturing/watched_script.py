@@ -143,7 +143,6 @@ class WatchedScript:
             yield from (*code.co_names, *code.co_freevars)
 
     def _around(self, call: Callable[[], Any]) -> Any:
-        """Note the variables around an outermost call of compiled code."""
         frame = None if self._is_inside else self._frame()
         if frame is None:
             return call()
@@ -166,7 +165,6 @@ class WatchedScript:
             self._is_inside = False
 
     def _frame(self) -> FrameType | None:
-        """Return the innermost running frame of the script's own file."""
         frames = (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
         return next((frame for frame in frames if frame.f_code.co_filename == self._file), None)
 

@@ -87,7 +87,6 @@ def _module(name: str) -> str:
 
 
 def _path(module: str, name: str) -> str:
-    """Return `module.name`, an import path."""
     PRIVATE_NAMES.append(PrivateName(NameKind.NAME, (module,), name))
     return f"{module}.{name}"
 
@@ -99,7 +98,6 @@ def _last(name: str, *modules: str) -> str:
 
 
 def _key(module: str, key: str, since: Release = OLDEST_TORCH) -> tuple[str, str]:
-    """Return the module and the key of a configuration value."""
     PRIVATE_NAMES.append(PrivateName(NameKind.NAME, (module,), key, since))
     return module, key
 

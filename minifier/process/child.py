@@ -307,7 +307,6 @@ def _readable(files: Sequence[int], seconds: float) -> set[int]:
 
 
 def _reset_handlers() -> None:
-    """Reset the tool's signal handlers, in a process that may run the user's code."""
     for number in (*ENDING, signal.SIGTSTP):
         if callable(signal.getsignal(number)):  # an ignored one stays ignored
             signal.signal(number, signal.SIG_DFL)

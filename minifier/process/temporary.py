@@ -71,7 +71,6 @@ def remove_dead(folders: Iterable[Path]) -> None:
 
 
 def _is_dead(folder: Path) -> bool:
-    """Whether a run of this user made the folder, and has died."""
     status = folder.lstat()
     if not _NAME.fullmatch(folder.name) or folder.is_symlink() or status.st_uid != os.geteuid():
         return False

@@ -423,13 +423,11 @@ class _Explainer:
         return tuple(texts)
 
     def _without(self, *left_out: _LeftOut) -> list[Verdict]:
-        """Probe the Case without each of these applications, at once."""
         also = "".join(f", nor {_PARTS[part]}" for part in sorted(self.unneeded))
         changes = [f"{each.which} {_PARTS[each.part]}{also}" for each in left_out]
         return self._asked(changes, [self.case] * len(left_out), left_out)
 
     def _batches(self, items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-        """Yield the items, as many together as are probed at once."""
         size = max(1, min(cores(), 2)) if self.case.is_on_host else 1
         return (items[start : start + size] for start in range(0, len(items), size))
 

@@ -235,7 +235,6 @@ def _start(runner: ProbeRunner) -> Case:
 def _beyond_ops(
     runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result, settings: Settings
 ) -> tuple[Case, search.Ending]:
-    """Confirm the result of the search, then reduce the bodies of its ops."""
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         reduced, result = confirmed_hang(runner, case, budget, reduced, result)
     else:

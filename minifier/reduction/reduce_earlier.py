@@ -106,8 +106,6 @@ class EarlierCallsReducer:
 
 
 def _with_leading_size(case: Case, size: int) -> Case:
-    """Return the Case with a first dimension of this size added to each tensor."""
-
     def change(item: TensorInput) -> TensorInput:
         shape = (size, *item.meta.shape)
         meta = replace(item.meta, shape=shape, stride=contiguous_stride(shape), symbols=(), offset=0, storage=None)

@@ -192,7 +192,6 @@ def _last(place: str) -> str:
 
 
 def _owner(place: str) -> Any:
-    """Return the module or class that has the name, or None."""
     module, _, name = place.partition(":")
     owner: Any = sys.modules.get(module)
     for part in name.split(".")[:-1]:
@@ -214,7 +213,6 @@ def _find(place: str, *, load: bool) -> Any:
 
 
 def _is_set_in(kind: type, name: str) -> bool:
-    """Whether a method of the class sets this attribute of its objects."""
     members = (member for each in kind.__mro__ for member in vars(each).values() if inspect.isfunction(member))
     codes = (inspect.unwrap(member).__code__ for member in members)
     steps = (step for code in codes if name in code.co_names for step in dis.get_instructions(code))

@@ -52,8 +52,6 @@ def backend_text(source: str, made_by: str) -> BackendText | None:
 
 
 class _Arguments(cst.CSTVisitor):
-    """Collects the arguments `backend=` that fit, each text once."""
-
     def __init__(self, source: str, made_by: str) -> None:
         super().__init__()
         wrapper = metadata.MetadataWrapper(cst.parse_module(source))

@@ -17,7 +17,6 @@ from minifier.data.case.literals import imported_paths, names_in, packages_impor
 
 
 def _paths(graph: Graph) -> Iterator[str]:
-    """Yield the importable paths in the graph and its subgraphs."""
     for node in graph.nodes:
         if node.op == "call_function":
             yield node.target

@@ -270,7 +270,6 @@ class ModuleStatements:
         return True
 
     def _add_names(self, scope: Scope) -> None:
-        """Record the names that statements bind and read in this scope."""
         if isinstance(scope, GlobalScope):
             for assignment in scope.assignments:
                 node = getattr(assignment, "node", None)

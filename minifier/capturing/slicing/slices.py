@@ -74,8 +74,6 @@ def slice_module(source: str, wanted: Wanted) -> str:
 
 
 class _Needed:
-    """The statements that define the wanted names and ops."""
-
     def __init__(self, module: ModuleStatements, wanted: Wanted) -> None:
         self.module, self.wanted = module, wanted
         self.run = [s for s in module.statements if wanted.until is None or s.last_line < wanted.until]
@@ -186,8 +184,6 @@ class _Needed:
 
 
 class _Rendered:
-    """The source of the needed statements."""
-
     def __init__(self, module: ModuleStatements, needed: _Needed) -> None:
         self.module, self.names = module, needed.names
         self.statement_of: dict[cst.BaseStatement, Statement] = {s.node: s for s in needed.statements}
@@ -233,7 +229,6 @@ class _Rendered:
         return node.with_changes(body=node.body.with_changes(body=body), orelse=orelse)
 
     def _with_needed_imports(self, node: cst.BaseStatement) -> cst.BaseStatement:
-        """Remove unneeded names from an import."""
         is_future = self.statement_of[node].is_future_import
         if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1 or is_future:
             return node

@@ -206,7 +206,6 @@ def as_function(case: Case) -> Case:
 
 
 def _size_from(case: Case, item: ScalarInput) -> tuple[str, int] | None:
-    """Return the tensor input and the dimension whose size is this symbol."""
     for other in case.inputs:
         if isinstance(other, TensorInput):
             for dim, symbol in enumerate(other.meta.symbols):

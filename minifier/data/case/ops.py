@@ -11,8 +11,6 @@ from minifier.data.case.symbolic_sizes import as_dynamo_would, has_symbols, is_u
 
 
 class _Sets:
-    """Disjoint sets of op positions."""
-
     def __init__(self, count: int) -> None:
         self._parent = list(range(count))
 

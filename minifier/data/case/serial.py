@@ -149,7 +149,6 @@ def _checked(decode: Decoder, check: Check, value: Json) -> Any:
 
 @functools.cache
 def _decoder(kind: Any) -> Decoder:
-    """Return the function that decodes values of this type."""
     origin, kinds = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
         return functools.partial(_checked, _decoder(kinds[0]), kinds[1])
@@ -187,7 +186,6 @@ def _decoder_of_union(kinds: tuple[Any, ...]) -> Decoder:
 
 @functools.cache
 def _fields(kind: Any) -> dict[str, tuple[Decoder, Any]]:
-    """Map the name of each field to its decoder and its default."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return {
         f.name: (

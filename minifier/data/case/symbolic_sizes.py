@@ -85,7 +85,6 @@ def as_dynamo_would(case: Case) -> Case:
 
 
 def _dynamic_sizes(case: Case) -> set[str]:
-    """Return the expressions of the dynamic sizes."""
     tensors = [item for item in case.inputs if isinstance(item, TensorInput) and item.meta.symbols]
     expressions = (item.meta.symbols[dim] for item in tensors for dim in dynamic_dims(case, item))
     return {expression for expression in expressions if expression is not None}
@@ -112,7 +111,6 @@ def _earlier_calls(case: Case) -> Iterator[Call]:
 
 
 def _with_inputs(graph: Graph, inputs: list[Input], inlined: dict[str, Any]) -> Graph:
-    """Return the graph with placeholders for these inputs alone, and the inlined values."""
     values = {
         item.name: item.meta if isinstance(item, TensorInput) else Scalar(item.value, item.symbol) for item in inputs
     }
@@ -156,7 +154,6 @@ def specialised(case: Case) -> Case:
 
 
 def _is_known_size(value: Scalar) -> bool:
-    """Tell whether a scalar is computed from known sizes."""
     return value.symbol is not None and isinstance(value.value, int) and not is_unbacked(value.symbol)
 
 

@@ -91,7 +91,6 @@ def unlike(sought: Fingerprint, seen: Failure | None, any_stage: bool = False) -
 
 
 def _rows(fingerprint: Fingerprint) -> Iterator[tuple[str, str]]:
-    """Yield what identifies a failure, by its name for the user."""
     yield "stage", fingerprint.stage.value
     yield "kind", fingerprint.kind.value
     texts = {

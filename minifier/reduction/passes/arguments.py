@@ -65,7 +65,6 @@ def _numbers(node: Node) -> Iterator[tuple[int, int | float]]:
 
 
 def _simple(value: float) -> list[int | float]:
-    """Return simpler numbers of the same type, the simplest first."""
     if type(value) is int:
         return [1, 2] if abs(value) > _MAX_DIMENSION else []
     rounded = [float(f"{value:.{digits}g}") for digits in (1, 2)]

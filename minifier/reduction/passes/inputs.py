@@ -255,7 +255,6 @@ def dtype_edits(old: str, new: str) -> tuple[Edit, ...]:
 
 
 def _default_dtype(dtype: str) -> str:
-    """Return torch's default dtype of the same kind."""
     if dtype.startswith("complex"):
         return "complex64"
     if is_float(dtype):

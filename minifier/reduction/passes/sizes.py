@@ -190,8 +190,6 @@ def _one_by_one(case: Case) -> list[Row]:
 
 
 def _with_arguments(edit: Edit, change: Callable[[int], int]) -> Edit:
-    """Return the edit that also changes the numbers in arguments of ops."""
-
     def changed(case: Case) -> Case:
         edited = edit(case)
         return edited if edited == case else _with_numbers(edited, change)
@@ -200,8 +198,6 @@ def _with_arguments(edit: Edit, change: Callable[[int], int]) -> Edit:
 
 
 def _with_numbers(case: Case, change: Callable[[int], int]) -> Case:
-    """Return the Case with the numbers in arguments of ops changed."""
-
     def number(leaf: object) -> object:
         return change(leaf) if type(leaf) is int else leaf
 
@@ -257,8 +253,6 @@ def _spare(item: TensorInput) -> list[int]:
 
 
 def _without_first(rank: int) -> Edit:
-    """Return an edit that removes the first dimension of inputs of at least this rank."""
-
     def change(item: TensorInput) -> TensorInput:
         return without_dim(item, 0) if len(item.meta.shape) >= rank and 0 in _spare(item) else item
 

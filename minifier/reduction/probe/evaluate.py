@@ -82,7 +82,6 @@ def _evaluate(prepared: PreparedCase, case: Case, until: Stage, progress: JobPro
 
 
 def _compare(prepared: PreparedCase, program: ProgramOfCalls, progress: JobProgress) -> dict[str, Any]:
-    """Compare the last call of the compiled candidate with eager."""
     case, compiled = program.case, program.compiled
     assert compiled is not None, "compiled before"
     progress.enter(Stage.RUN)

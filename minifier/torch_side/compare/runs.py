@@ -149,7 +149,6 @@ class EagerRuns:
         return not self._backward and not any(map(is_in_place, self._graph.nodes))
 
     def _is_too_large(self, width: Width) -> bool:
-        """Whether inputs and gradients of a wide backward pass exceed the limit."""
         if not self._backward:
             return False
         numbers = [value for value in self._make_inputs() if is_float(value)]

@@ -93,7 +93,6 @@ def _parsed(file: str) -> ast.Module | None:
 
 
 def _members(holder: object) -> list[tuple[str, Any]]:
-    """Return (accessor, member) for the members of a container or a class of the script."""
     if type(holder) is dict:
         items = [(key, item) for key, item in holder.items() if type(key) in (str, int)]
         return [(f"[{string(key) if isinstance(key, str) else key}]", item) for key, item in items]

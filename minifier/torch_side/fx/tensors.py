@@ -92,7 +92,6 @@ def storage_elements(tensor: torch.Tensor) -> int:
 
 
 def _whole_storage(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor's storage as a 1-D tensor of the same dtype."""
     count = tensor.untyped_storage().nbytes() // tensor.element_size()
     return tensor.detach().as_strided((count,), (1,), 0)
 

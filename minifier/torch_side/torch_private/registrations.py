@@ -29,7 +29,6 @@ def arguments_of(function: Any) -> list[tuple[str, bool]]:
 
 
 def _stack() -> Stack:
-    """Return the stack without the frames of this tool."""
     frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(1))]
     calls = ((frame.f_globals.get("__name__") or "", frame.f_code.co_name) for frame in frames)
     return tuple((module, function) for module, function in calls if not module.startswith("minifier."))

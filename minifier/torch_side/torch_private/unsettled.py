@@ -33,7 +33,6 @@ def is_draw(func: Any) -> bool:
 
 
 def _written(func: Any, args: tuple[Any, ...]) -> list[int]:
-    """Return the positions of the arguments that the op writes."""
     infos = [argument.alias_info for argument in func._schema.arguments[: len(args)]]
     return [i for i, info in enumerate(infos) if info is not None and info.is_write]
 
