@@ -317,6 +317,17 @@ def doctor(as_json: bool) -> int:
     return print_findings(as_json)
 
 
+def _list_sources(context: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not context.resilient_parsing:
+        from minifier.flow.prepare import refuse_without_torch
+
+        refuse_without_torch()
+        from minifier.flow.cli.listing import list_sources
+
+        list_sources()
+        context.exit()
+
+
 @cli.command(short_help="Run many small programs through a backend, and reduce each distinct failure.")
 @click.option(
     "--backend",
@@ -326,6 +337,9 @@ def doctor(as_json: bool) -> int:
     help="The backend: its registered name, or MODULE:NAME.",
 )
 @_import_option
+@click.option(
+    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_sources, help="List SOURCES, and end."
+)
 @click.option("--only", default="", metavar="REGEX", help="Programs whose names have this in them.")
 @click.option("--dtypes", default="float32", show_default=True, metavar="LIST", help="Dtypes, with commas between.")
 @click.option(
@@ -385,9 +399,10 @@ def hunt(**values: Any) -> int:
     """Run the programs of SOURCES through a backend, and end with a page: what works, what does not, and a verified
     repro of each distinct failure.
 
-    SOURCES are ops, the default: torch's operators on samples of torch's own tests; modules: those of torch.nn; models:
-    the architectures of transformers; compose: random programs of operators, until the time is up; a name of the entry
-    points minify_hunt_sources; or MODULE:NAME, a function that yields (name, callable, args, kwargs). Examples:
+    SOURCES are names that --list shows: ops, the default: torch's operators on samples of torch's own tests; modules:
+    those of torch.nn; models: the architectures of transformers; compose: random programs of operators, until the time
+    is up; or of the entry points minify_hunt_sources. MODULE:NAME is a function that yields (name, callable, args,
+    kwargs). Examples:
 
     \b
         minify hunt --backend mybackend --import mypackage

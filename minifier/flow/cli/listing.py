@@ -48,6 +48,14 @@ def list_backends() -> None:
     print("Backends that register when their module is imported are not listed before that.")
 
 
+def list_sources() -> None:
+    """Print the sources of a hunt's programs."""
+    from minifier.flow.hunt.sources import known_sources  # which imports torch's tests
+
+    print_table(("source", "programs"), known_sources())
+    print("MODULE:NAME, a function of yours that yields (name, callable, args, kwargs), is a source too.")
+
+
 def list_command(folders: Sequence[Path]) -> None:
     """Print the runs, the oldest first: as a table, or where the terminal is too narrow, each in lines of its own."""
     runs = runs_in(folders)
