@@ -123,6 +123,22 @@ def test_inductor_is_made_ready_once_for_all_and_its_settings_stay(forked):
     assert forked(work, 100) == (True, 1)
 
 
+def test_a_precompiled_header_is_looked_for_once_for_all_forks(forked, tmp_path):
+    header = tmp_path / "header.h"
+    header.touch()
+
+    def work():
+        codecache, asked = importlib.import_module("torch._inductor.codecache"), []
+        codecache._precompile_header = lambda header, hashable_cmd_line, **more: asked.append(more) or header
+        inductor.keep_headers(tmp_path)
+        found = [codecache._precompile_header(str(header), "g++", fast=fast) for fast in (True, True, False)]
+        header.unlink()
+        codecache._precompile_header(str(header), "g++", fast=True)
+        return asked, found == [str(header)] * 3
+
+    assert forked(work) == ([{"fast": True}, {"fast": False}, {"fast": True}], True)
+
+
 @needs_compiler
 def test_what_was_compiled_for_the_user_is_not_compiled_again(forked, tmp_path, soak):
     """The libraries of another cache folder are linked, and found by inductor."""

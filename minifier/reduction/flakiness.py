@@ -262,7 +262,7 @@ _COMPILE_FACTOR = 3  # times the slowest backend call of the script: what passes
 _MISS_CHANCE = 0.01  # that a probe with its repetitions misses a flaky failure
 _MIN_PASSING_PROBES = 12  # of a flaky failure, with all their repetitions, that its share of the budget must pay for
 _PROBE_MEMORY_BYTES = 2**31  # free memory for each parallel probe
-_MIN_PARALLEL_PROBE_SECONDS = 0.5  # shorter probes gain nothing from running in parallel
+_MIN_PARALLEL_PROBE_SECONDS = 0.2  # shorter probes gain nothing from running in parallel
 
 
 def set_timeout(runner: ProbeRunner, seconds: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -91,6 +91,7 @@ class _Measurement:
         tensors = [item for item in self.case.inputs if isinstance(item, TensorInput)]
         contiguous = {item.name for item in tensors if item.meta.is_contiguous}  # also with any stride of a size of 1
         rows.sort(key=lambda pair: (not pair[1].name.startswith(_STRIDE), pair[0] not in ("sizes", "dtypes")))
+        self.simplifier.expected = self._expected(rows)
         for family, row in rows:
             if family == "sizes" and row.name.startswith(_SIZE):
                 self.needs.sentences.append(self._size(row))
@@ -117,6 +118,19 @@ class _Measurement:
             self._measure_values(item)
         for step in steps:
             self._any_shows("literals", [step])
+
+    def _expected(self, rows: Sequence[tuple[str, Row]]) -> Iterator[Case]:
+        """Yield candidates that are probably asked for, whatever others answer: idle workers begin with them."""
+        for family, row in rows:
+            edits = row.edits
+            if family == "dtypes":
+                edits = [edit for other in dtypes_like(row.name) for edit in dtype_edits(row.name, other)]
+            elif family == "sizes" and row.name.startswith(_SIZE):
+                size = int(row.name.removeprefix(_SIZE))
+                others = (1, size - 1, *_larger(self.case, size)[:2])
+                edits = [edit for other in others for edit in size_edits(self.case, size, other)]
+            for program in self._programs(edits):
+                yield from self._draws(program) or [program]
 
     def _inputs_with_values(self) -> list[TensorInput]:
         """Return the inputs with other values than the plainest, whose memory no other input shares."""
@@ -213,7 +227,6 @@ class _Measurement:
 
     def _kind_of_size(self, size: int) -> str:
         """Say which sizes fail, from the neighbours of this size and of its multiples."""
-        taken = numbers(self.case)  # two sizes that become equal are another change: Dynamo takes them for one
 
         def shows(other: int) -> bool | None:
             return self._any_shows("sizes", size_edits(self.case, size, other))
@@ -221,15 +234,12 @@ class _Measurement:
         def passes(*others: int) -> bool:
             return all(shows(other) is False for other in others)
 
-        if size - 1 in taken or not passes(*{1, size - 1}):
+        if size - 1 in numbers(self.case) or not passes(*{1, size - 1}):
             return ""
         smaller = self.simplifier.programs(size_edits(self.case, size, 1)[:1])
         if any(self.simplifier.shown([redrawn(each, n) for each in smaller for n in _FEW_DRAWS])):
             return ""  # a smaller size failed to show it for its only draw
-        more = next(n for n in itertools.count(size + 1) if n not in taken and n % size)
-        free = (n for n in itertools.count(2 * size, size) if not {n - 1, n, n + 1}.intersection(taken))
-        twice, thrice = next(free), next(free)
-        beyond = twice + 1
+        more, twice, beyond, thrice = _larger(self.case, size)
         if shows(more):
             return _AT_LEAST if shows(twice) and shows(beyond) else ""
         if not passes(more, beyond):
@@ -293,6 +303,18 @@ class _Measurement:
         how = item.source.how if isinstance(item.source, Drawn) else "list"
         sentences = {"list": "these values", "full": "these values", "rand": "values in a range"}
         self.needs.sentences.append(sentences.get(how, ""))
+
+
+def _larger(case: Case, size: int) -> tuple[int, int, int, int]:
+    """Return a size that is larger, twice the size, one beyond that, and three times the size, or more.
+
+    None is a number of the Case: two sizes that become equal are another change, as Dynamo takes them for one.
+    """
+    taken = numbers(case)
+    more = next(n for n in itertools.count(size + 1) if n not in taken and n % size)
+    free = (n for n in itertools.count(2 * size, size) if not {n - 1, n, n + 1}.intersection(taken))
+    twice, thrice = next(free), next(free)
+    return more, twice, twice + 1, thrice
 
 
 def _dimensions(case: Case, size: int) -> str | None:

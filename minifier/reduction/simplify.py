@@ -27,6 +27,7 @@ Alternatives = Sequence[Edit]
 """Edits of which the first that leaves a runnable program wins."""
 
 _MIN_SECONDS = 30.0
+_MOST_AHEAD = 32  # tries that are looked at for what idle workers may probe ahead of its turn
 _MAX_SEARCH_RATIO = 1.0  # seconds of the passes for each second of the search
 _MIN_NEEDS_SECONDS = 8.0
 _MAX_NEEDS_RATIO = 0.2  # seconds of the measurement of needs for each second before
@@ -41,7 +42,7 @@ class Simplifier:
     way. `ended` has for each pass `fixpoint` (none of its rows applies any more), `unanswered` (but for rows that gave
     no answer), `unfinished` or `skipped` (not wanted, or ended by an error of its own). `rejected` has (pass, row)
     pairs after which the failure vanished; `passing_variants` has (pass, Case) pairs of these that pass. `open` has the
-    pass and the Case of each candidate that gave no answer, by digest.
+    pass and the Case of each candidate that gave no answer, by digest. `expected` has candidates to be asked for.
 
     Without a user's budget, its probes may take the time of the search's, as far as the `seconds` of the whole
     reduction go, and at least half a minute. If compiling is slow, nobody wants to wait for the last literal. Several
@@ -57,6 +58,7 @@ class Simplifier:
     accepted: list[Case] = field(default_factory=list)
     ended: dict[str, str] = field(default_factory=dict)
     rejected: list[tuple[str, str]] = field(default_factory=list)
+    expected: Iterable[Case] = ()
     stopped: str = ""
     passing_variants: list[tuple[str, Case]] = field(default_factory=list)
     open: dict[str, tuple[str, Case]] = field(default_factory=dict)
@@ -64,6 +66,9 @@ class Simplifier:
     _judged: dict[str, Case] = field(default_factory=dict)  # candidates of the row, by digest
     _answers: dict[str, Judged] = field(default_factory=dict)  # of all candidates so far, by digest
     _runs_eagerly: bool | None = None
+    _ran: dict[tuple[str, bool], Case | None] = field(default_factory=dict)  # programs that edits of `_ran_of` leave
+    _ran_of: Case | None = None
+    _following: Sequence[Pass] = ()  # the passes that follow the running one
     _max_spent: float = math.inf
 
     def __post_init__(self) -> None:
@@ -98,9 +103,12 @@ class Simplifier:
         while True:
             before, self.open = self.case, {}
             self.rejected, self.passing_variants = [], []
-            for each in self.passes:
+            passes = self.passes
+            for number, each in enumerate(passes):
+                self._following = passes[number + 1 :]
                 with self.runner.going_on(each.name):
                     self._run_pass(each)
+            self._following = []
             if self.case == before and not self._answer_now():
                 break
 
@@ -319,7 +327,10 @@ class Simplifier:
             yield self.holds(case, following=cases[number:])
 
     def _runnable(self, tries: Sequence[Sequence[Alternatives]]) -> list[Case | None]:
-        """Return for each try the Case after its steps that leave a runnable program; None if there is none."""
+        """Return for each try the Case after its steps that leave a runnable program; None if there is none.
+
+        Of a single edit the answer is kept until the Case is another one: tries are looked at ahead of their turn.
+        """
         changed = [self._changed(steps) for steps in tries]
         if all(each == self.case for each in changed):
             return [None] * len(tries)
@@ -328,13 +339,19 @@ class Simplifier:
             self._runs_eagerly = self._is_runnable(self.whole)
         if not self._runs_eagerly:  # not even the captured graph runs without a backend
             return [None if each == self.case else each for each in changed]
-        effective = [steps for steps, each in zip(tries, changed, strict=True) if each != self.case]
+        if self._ran_of is not self.case:
+            self._ran_of, self._ran = self.case, {}
         prepared, case = self.runner.prepared, self.case
-        jobs = [lambda steps=steps: run_without_backend(prepared, case, steps) for steps in effective]
-        results = iter(self.runner.run(jobs))
-        answers = [None if each == self.case else next(results) for each in changed]
-        found = [None if answer is None else answer["case"] for answer in answers]
-        return [None if text is None else unpickled(text, self.case) for text in found]
+        keys = [(self.runner.key_of(each), _is_single(steps)) for each, steps in zip(changed, tries, strict=True)]
+        asked = {
+            key: steps
+            for key, each, steps in zip(keys, changed, tries, strict=True)
+            if each != case and not (key[1] and key in self._ran)
+        }
+        jobs = [lambda steps=steps: run_without_backend(prepared, case, steps) for steps in asked.values()]
+        for key, result in zip(asked, self.runner.run(jobs), strict=True):
+            self._ran[key] = None if result is None or result["case"] is None else unpickled(result["case"], case)
+        return [None if each == case else self._ran[key] for key, each in zip(keys, changed, strict=True)]
 
     def _changed(self, steps: Sequence[Alternatives]) -> Case:
         case = self.case
@@ -356,7 +373,7 @@ class Simplifier:
     def holds(self, case: Case, later: Iterable[Sequence[Alternatives]] = (), following: Sequence[Case] = ()) -> bool:
         """Probe a candidate, unless it has answered; return whether the failure shows.
 
-        Idle workers probe the candidates that follow, or the next ones of the tries in `later`.
+        Idle workers probe the candidates that follow, the next ones of the tries in `later`, or the expected ones.
         """
         key = self.runner.key_of(case)
         if key not in self._answers:
@@ -364,9 +381,8 @@ class Simplifier:
             if remaining == 0:
                 raise Spent("the probe budget was used up")
             self._check_budget()
-            idle = self.runner.workers - 1 if remaining is None else min(self.runner.workers, remaining) - 1
-            ahead = self._unanswered(following, idle) if following else self._next_candidates(later, idle)
-            cases = {key: case, **ahead}
+            workers = self.runner.workers if remaining is None else min(self.runner.workers, remaining)
+            cases = self._with_others(case, itertools.chain(following, self._candidates(later), self.expected), workers)
             self._answers.update(zip(cases, self.runner.probe(list(cases.values())), strict=True))
         self._judged[key] = case
         return self._answers[key].verdict is Verdict.SAME
@@ -377,17 +393,29 @@ class Simplifier:
             self._answers.pop(key, None)
             self._unconfirmed.discard(key)
 
-    def _next_candidates(self, later: Iterable[Sequence[Alternatives]], count: int) -> dict[str, Case]:
-        """Return up to `count` candidates without an answer, by digest."""
-        if count < 1:
-            return {}
-        candidates = self._runnable(list(itertools.islice(later, count)))
-        return self._unanswered([each for each in candidates if each is not None and each != self.case], count)
+    def _candidates(self, later: Iterable[Sequence[Alternatives]]) -> Iterator[Case]:
+        """Yield the candidates of these tries, then of the rows of the passes that follow."""
+        rows = (row for each in self._following for row in each.rows(self.case))
+        for steps in itertools.islice(itertools.chain(later, _one_by_one(rows)), _MOST_AHEAD):
+            (candidate,) = self._runnable([steps])
+            if candidate is not None and candidate != self.case:
+                yield candidate
 
-    def _unanswered(self, candidates: Sequence[Case], count: int) -> dict[str, Case]:
-        by_key = {self.runner.key_of(each): each for each in candidates}
-        unanswered = ((key, each) for key, each in by_key.items() if key not in self._answers)
-        return dict(itertools.islice(unanswered, max(0, count)))
+    def _with_others(self, case: Case, candidates: Iterable[Case], count: int) -> dict[str, Case]:
+        """Return the Case with the first of the candidates that have no answer, up to `count` in all, by digest.
+
+        No more of the candidates are read."""
+        found = {self.runner.key_of(case): case}
+        for each in candidates if count > 1 else ():
+            if (key := self.runner.key_of(each)) not in self._answers:
+                found[key] = each
+            if len(found) == count:
+                break
+        return found
+
+
+def _is_single(steps: Sequence[Alternatives]) -> bool:
+    return [len(edits) for edits in steps] == [1]
 
 
 def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Alternatives]]:

@@ -92,7 +92,7 @@ def test_the_time_limit_follows_a_failing_run(make_lab, seconds, given, hang, li
 ON_DEVICE = replace(CASE, inputs=(replace(INPUT, meta=replace(INPUT.meta, device="cuda:0")),))
 # What keeps probes from being made at once where nobody asked for a number of them.
 ALONE_BECAUSE = {
-    "they are quick": (CASE, {}, 0.4),
+    "they are quick": (CASE, {}, 0.1),
     "memory is limited": (CASE, {"memory": 2**30}, 60.0),
     "a hang is sought": (chain("tanh", failing=hangs()), {}, 60.0),
     "a lack of memory is sought": (chain("tanh", failing=exhausts()), {}, 60.0),

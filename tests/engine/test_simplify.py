@@ -74,6 +74,14 @@ def test_the_order_of_answers_does_not_depend_on_workers(make_lab, data):
     assert results[0] == results[1] == results[2]
 
 
+def test_idle_workers_begin_with_the_passes_that_follow(make_lab):
+    """Nothing can be made simpler: but for the tries of all at once, each worker has a candidate."""
+    lab, prober = make_lab(TANH, when(lambda case: key(case) == key(TANH), raises()), workers=2)
+    made = simplifier(lab, TANH)
+    assert made.run() == TANH and {family for family, _ in made.rejected} == {"grad", "sizes"}
+    assert {len(each) for each in prober.rounds[3:-1]} == {2}
+
+
 def key(case):
     item = case.inputs[0]
     return (item.meta.shape, item.meta.dtype, case.state.grad, tuple(targets(case)))

@@ -31,3 +31,11 @@ def test_any_failure_of_the_control_counts(tmp_path, control, holds, at_once):
 def test_without_the_failure_the_control_tells_nothing(tmp_path):
     check = checked(tmp_path, PASSES, FAILS, runs=2, at_once=2)
     assert (check.agrees, check.holds, check.passes_in_eager) == (False, False, None)
+
+
+def test_further_runs_begin_at_the_end_of_the_control(tmp_path):
+    """The first run ends only when a third one has begun: they write into a folder of their own."""
+    waits = f"import os\nopen(f'{tmp_path}/{{os.getpid()}}', 'w')\n"
+    waits += f"while len([name for name in os.listdir('{tmp_path}') if name.isdecimal()]) < 2:\n    pass\n"
+    check = checked(tmp_path, waits + FAILS, PASSES, runs=2, at_once=2)
+    assert (check.holds, len(check.runs)) == (True, 2)

@@ -8,10 +8,10 @@ from minifier.reduction.passes.edits import Pass
 SIMPLIFICATIONS: tuple[Pass, ...] = (
     *operands.PASSES,
     *items.PASSES,
+    *state.PASSES,  # ahead of the rows that a small Case mostly needs: what changes after them is asked for again
     *arguments.PASSES,
     *inputs.PASSES,
     *sizes.PASSES,
-    *state.PASSES,
 )
 
 # The rows of this pass depend on the values, which only a child process reads.

@@ -187,6 +187,11 @@ class _Probe:
         self.child = Child.forked(run, limits.seconds, pipe=read_end, stacks=stacks)
         os.close(write_end)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the child ended by itself."""
+        return not self.child.timed_out and self.child.signal is None
+
     def end(self) -> ChildEnd:
         """Return how the child ended; `supervise` must have waited for its end."""
         child = self.child
@@ -213,7 +218,7 @@ class _Probe:
         """Kill the child if still running, and remove its folder."""
         self.child.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
-        if self.child.timed_out or self.child.signal is not None:  # a library there may be half-written
+        if not self.has_ended:  # a library there may be half-written
             shutil.rmtree(self._compiled, ignore_errors=True)
 
 
@@ -238,6 +243,19 @@ def _cache_folder(scratch: Path, number: int) -> Path:
     return folder
 
 
+def _share_libraries(probes: Sequence[_Probe], folders: Sequence[Path]) -> None:
+    """Link the libraries that inductor has compiled for concurrent children into the first folder, then into each."""
+    first, *others = folders
+    whole = [folder for probe, folder in zip(probes, folders, strict=True) if probe.has_ended]
+    pairs = [*((other, first) for other in others), *((first, other) for other in others)]
+    for source, folder in pairs:
+        for library in source.glob("??/c*.so") if source in whole else ():
+            place = folder / library.parent.name / library.name
+            if not os.path.lexists(place):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                os.link(library, place, follow_symlinks=False)
+
+
 def run_children(
     jobs: Sequence[Job], limits: Limits, scratch: Path, tick: Callable[[], object] = lambda: None
 ) -> list[ChildEnd]:
@@ -253,6 +271,7 @@ def run_children(
             with uninterrupted():  # the hooks of fork() would swallow a Ctrl-C; one right after it would lose the child
                 probes.append(_Probe(job, limits, scratch, compiled))
         supervise([probe.child for probe in probes], tick, looks)
+        _share_libraries(probes, folders)
         return [probe.end() for probe in probes]
     finally:
         for probe in probes:

@@ -67,17 +67,16 @@ def verify(
 ) -> Verification:
     """Run the script `runs` times, and count the runs that show the sought failure.
 
-    The `control`, the script with eager in the place of the backend, runs once, beside the first run. Up to `at_once`
-    interpreters run in parallel. The first run that does not show the failure is the last, and so is the first if the
-    control fails. An interpreter that somebody else kills is replaced. The first interpreter and the control's are
-    started for their scripts; the others may have been started before and wait. If one that waited does not show the
-    failure, the runs of all of these are made again.
+    The `control`, the script with eager in the place of the backend, runs once, beside the first run; if it passes,
+    further runs begin at its end. Up to `at_once` interpreters run in parallel. The first run that does not show the
+    failure is the last, and so is the first if the control fails. An interpreter that somebody else kills is replaced.
+    The first interpreter and the control's are started for their scripts; the others may have been started before and
+    wait. If one that waited does not show the failure, the runs of all of these are made again.
     """
     began = time.monotonic()
     done: list[ScriptRun] = []
     fresh_runs: list[ScriptRun] = []  # of interpreters that were not started ahead
     may_be_ahead, killed = True, 0
-    of_eager: ScriptRun | None = None
     with contextlib.ExitStack() as stack:
 
         def start(path: Path, ahead: bool = False) -> Started:
@@ -94,11 +93,19 @@ def verify(
                 run = started.wait(display.tick)
             return run, started.ahead
 
+        def run_control() -> ScriptRun | None:
+            if control is None:
+                return None
+            display.show(Progress(Phase.CONTROL))
+            return end_of(start(control), control)[0]
+
+        def fails_in_eager() -> bool:
+            return of_eager is not None and of_eager.failure is not None
+
         waiting = [start(script)]
-        controlling = start(control) if control is not None and at_once > 1 else None
+        of_eager = run_control() if at_once > 1 else None
         while len(done) < runs:
-            room = at_once - (controlling is not None and of_eager is None)
-            while len(waiting) < max(room, 1) and len(done) + len(waiting) < runs:
+            while not fails_in_eager() and len(waiting) < at_once and len(done) + len(waiting) < runs:
                 waiting.append(start(script, may_be_ahead))
             display.show(Progress(Phase.VERIFYING, run=len(done) + 1, runs=runs))
             run, was_ahead = end_of(waiting.pop(0), script)
@@ -110,12 +117,11 @@ def verify(
             fresh_runs = fresh_runs if was_ahead else [*fresh_runs, run]
             if not conditions.are_met(run):
                 break
-            if control is not None and of_eager is None:
-                display.show(Progress(Phase.CONTROL))
-                of_eager, _ = end_of(controlling or start(control), control)
-                if of_eager.failure is not None:
-                    break
-    return Verification(tuple(done), sum(map(conditions.are_met, done)), time.monotonic() - began, of_eager)
+            of_eager = of_eager or run_control()
+            if fails_in_eager():
+                break
+    shown = sum(map(conditions.are_met, done))
+    return Verification(tuple(done), shown, time.monotonic() - began, of_eager if shown else None)
 
 
 def _was_killed(run: ScriptRun, conditions: Conditions) -> bool:

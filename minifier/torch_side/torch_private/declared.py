@@ -170,6 +170,7 @@ CACHE_FOLDER = _caches("torch._inductor.runtime.cache_dir_utils:default_cache_di
 VECTORS = _caches("torch._inductor.cpu_vec_isa:valid_vec_isa_list")
 _each_time = partial(_declare, loses="time: each probe with inductor makes anew what is made once")
 KEY = _each_time("torch._inductor.codecache:torch_key")
+HEADER = _each_time("torch._inductor.codecache:_precompile_header", parameters=("header", "hashable_cmd_line"))
 PATTERNS = _each_time("torch._inductor.fx_passes.joint_graph:lazy_init")
 GUARDS_TIMED = _declare(
     "torch._dynamo.guards:profile_guard_manager", loses="time: Dynamo times the guards of each function that it traces"

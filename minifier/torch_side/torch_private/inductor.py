@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import hashlib
 import inspect
 import os
 import re
@@ -22,6 +23,7 @@ from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves
 
+from minifier.data.case.store import write_atomically
 from minifier.data.torch_names import COMPILE_FX, MACHINE_CHECK
 from minifier.torch_side.interfaces import TORCH, Arguments
 from minifier.torch_side.torch_private import declared
@@ -147,6 +149,27 @@ def warm_up_inductor(*, patterns: bool) -> None:
             register_patterns(*[torch.device("cpu")][:takes_device])
     if (torch_key := declared.KEY.find()) is not None:
         torch_key()
+    keep_headers(_checks())
+
+
+@functools.cache  # a fork has its parent's
+def keep_headers(folder: Path) -> None:
+    """Let the forks of this process take the precompiled header that the first of them has found; the folder names it.
+
+    Inductor preprocesses a header in each process to see whether it has changed, for a sixth of a second, also where
+    all that it compiles is in its cache.
+    """
+
+    def found(key: str, go_on: Callable[[], str]) -> str:
+        known = folder / f"header-{hashlib.sha256(key.encode()).hexdigest()}"
+        if known.exists() and Path(header := known.read_text(encoding="utf-8")).exists():
+            return header
+        header = go_on()
+        with contextlib.suppress(OSError):  # each fork then looks for it itself
+            write_atomically(known, header)
+        return header
+
+    declared.HEADER.replace(lambda call: repr(sorted(call.items())), found)
 
 
 def link_headers() -> None:
