@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import sys
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 
 from minifier.torch_side.fx.graphs import read_graph
+from minifier.torch_side.fx.script_objects import line_of_script
 from minifier.torch_side.fx.tensors import TensorFile
 
 
@@ -95,3 +96,13 @@ def test_the_path_of_an_ops_module_is_whole(function, args, path):
     """Only the variable that holds the model is left out, whether or not Dynamo counts the model among the modules."""
     (graph,) = graphs_of(function, *args, torch.ones(1, 2))
     assert [op.module[1] for op in graph.ops] == [f"{path}.linear", path]
+
+
+def test_the_line_of_the_script_is_that_of_its_module_alone(monkeypatch):
+    """Below an exit handler of the script stands the `__main__` that has started this tool."""
+    script, tool = ModuleType("__main__"), ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    for module in (script, tool):
+        module.line_of_script = line_of_script
+        exec(compile("\nline = line_of_script()", "main.py", "exec"), vars(module))
+    assert (script.line, tool.line) == (2, 0)

@@ -35,18 +35,18 @@ def _without_trailing(name: str, start: int) -> Edit:
 def _arguments(case: Case) -> list[Row]:
     rows = []
     for node in case.graph.ops:
-        needs_all = node.op == "call_module" or node.target in _NEEDS_ARGUMENTS
-        if needs_all or node.target.startswith(("operator.", HIGHER_ORDER)):
+        if node.op == "call_module" or node.target.startswith(("operator.", HIGHER_ORDER)):
             continue
         call = f"The call of {called(node)} without its"
-        rows += [
-            row(f"{key}= of {node.name}", _without_keyword(node.name, key), change=f"{call} argument `{key}=`.")
-            for key in node.kwargs
-        ]
         min_args = 1 if any(True for _ in refs_in(node.args[:1])) else 0
+        min_args += node.target in _NEEDS_ARGUMENTS
+        if len(node.args) >= min_args:
+            rows += [
+                row(f"{key}= of {node.name}", _without_keyword(node.name, key), change=f"{call} argument `{key}=`.")
+                for key in node.kwargs
+            ]
         if len(node.args) > min_args:
-            starts = range(min_args, len(node.args))
-            edits = [_without_trailing(node.name, start) for start in starts]
+            edits = [_without_trailing(node.name, start) for start in range(min_args, len(node.args))]
             rows.append(row(f"arguments of {node.name}", *edits, change=f"{call} last positional arguments."))
     return rows
 

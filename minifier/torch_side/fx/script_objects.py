@@ -131,9 +131,12 @@ def cell_of(file: str) -> str:
 
 
 def line_of_script() -> int:
-    """Return the current line of the script's module, or 0 if this thread does not run the module."""
+    """Return the current line of the script's module, or 0 if this thread does not run the module.
+
+    Below an exit handler stands the `__main__` by which this tool was started.
+    """
     for frame, line in traceback.walk_stack(sys._getframe()):
-        if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == SCRIPT:
+        if frame.f_code.co_name == "<module>" and frame.f_globals is vars(sys.modules[SCRIPT]):
             return line
     return 0
 
