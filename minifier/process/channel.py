@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 from typing import Any
 
 from minifier.process.descriptors import identity
@@ -59,14 +60,19 @@ class Receiver:
 
     def __init__(self, file: int) -> None:
         self.file = file
-        os.set_blocking(file, False)
         self._rest = b""
 
     def received(self) -> list[Message]:
         """Return all messages that have arrived; never wait."""
+        poll = select.poll()
+        poll.register(self.file, select.POLLIN)
         messages: list[Message] = []
-        with contextlib.suppress(OSError), uninterrupted():  # an error where nothing has come
-            while chunk := os.read(self.file, _CHUNK_BYTES):
-                found, self._rest = read_messages(self._rest + chunk)
-                messages += found
+        with contextlib.suppress(OSError):
+            while poll.poll(0):
+                with uninterrupted():
+                    chunk = os.read(self.file, _CHUNK_BYTES)
+                    found, self._rest = read_messages(self._rest + chunk)
+                    messages += found
+                if not chunk:  # the end of messages
+                    break
         return messages

@@ -75,13 +75,14 @@ class Child:
         run: Callable[[], NoReturn],
         seconds: float = math.inf,
         *,
+        pipe: int | None = None,
+        stacks: StackFile | None = None,
         now: Callable[[], float] = time.monotonic,
-        **options: Any,
     ) -> Child:
         """Fork a child that runs `run`, has the signal handlers of a new process, and dies with this process.
 
-        `options` are for `Child`. Call this within `uninterrupted`: a Ctrl-C right after the fork would lose the child.
-        `run` sets the child's signal mask.
+        Call this within `uninterrupted`: a Ctrl-C right after the fork would lose the child. `run` sets the child's
+        signal mask.
         """
         sys.stdout.flush()
         sys.stderr.flush()
@@ -96,7 +97,7 @@ class Child:
                     run()
             finally:
                 os._exit(RAISED)
-        child = cls(pid, seconds, now=now, **options)
+        child = cls(pid, seconds, pipe=pipe, stacks=stacks, now=now)
         child.started = started
         return child
 
@@ -307,6 +308,7 @@ def _readable(files: Sequence[int], seconds: float) -> set[int]:
 
 
 def _reset_handlers() -> None:
+    """Reset the tool's signal handlers, in a process that may run the user's code."""
     for number in (*ENDING, signal.SIGTSTP):
         if callable(signal.getsignal(number)):  # an ignored one stays ignored
             signal.signal(number, signal.SIG_DFL)

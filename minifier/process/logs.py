@@ -109,6 +109,13 @@ def _one_line(text: str, limit: int) -> str:
     return line if len(line) <= limit else f"{line[:limit]} ..."
 
 
+def _outside_logging(frame: FrameType) -> FrameType:
+    """Return the frame, or the frame that has called Python's logging."""
+    while frame.f_globals.get("__name__") == "logging" and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
 def _is_in(module: object, packages: Collection[str]) -> bool:
     return isinstance(module, str) and module.partition(".")[0] in packages
 
@@ -179,9 +186,8 @@ class CallWatch:
             def enabled(logger: logging.Logger, level: int) -> bool:
                 if is_enabled(logger, level):
                     return True
-                caller = asking = sys._getframe(2)  # beyond the function that stands in the place of logging's
-                while caller.f_globals.get("__name__") == "logging" and caller.f_back is not None:
-                    caller = caller.f_back
+                asking = sys._getframe(2)  # beyond the function that stands in the place of logging's
+                caller = _outside_logging(asking)
                 is_heard = caller is not asking or self._is_handling
                 names = (logger.name, caller.f_globals.get("__name__"))
                 return is_heard and any(_is_in(name, self._packages) for name in names)
@@ -235,8 +241,11 @@ class CallWatch:
                 line = _one_line(str(error), _MAX_CHARACTERS_CAUGHT)
                 is_own = _is_in(frame.f_globals.get("__name__"), self._packages)
                 self._outermost[id(error)] = f"{kind.__name__}: {line}", is_own
-                caller = frame.f_back  # does the exception reach it?
-                if caller is not None and caller.f_trace is None:
-                    caller.f_trace, caller.f_trace_lines = self._trace_exceptions, False
-                    self._frames.append(caller)
+                self._follow(frame.f_back)
         return self._trace_exceptions
+
+    def _follow(self, caller: FrameType | None) -> None:
+        """See whether the exception reaches the caller."""
+        if caller is not None and caller.f_trace is None:
+            caller.f_trace, caller.f_trace_lines = self._trace_exceptions, False
+            self._frames.append(caller)

@@ -162,6 +162,7 @@ class MemoryWatch:
 
 
 def _no_more(pid: int) -> None:
+    """Cap the process at its present size: its next allocation fails."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended, or is somebody else's
         soft, hard = resource.prlimit(pid, resource.RLIMIT_DATA)
         has = data_bytes(pid)

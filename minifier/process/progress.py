@@ -221,8 +221,6 @@ class PhaseClock(Ui):
 
     def __init__(self, ui: Ui = SILENT, now: Callable[[], float] = time.monotonic) -> None:
         self._ui, self._now = ui, now
-        for name in ("tick", "say", "detail", "error", "ask"):  # handed on as they are
-            setattr(self, name, getattr(ui, name))
         self.restart()
 
     def restart(self) -> None:
@@ -253,3 +251,23 @@ class PhaseClock(Ui):
         now, name = self._now(), phase.name.lower()
         self._seconds[name] = self._seconds.get(name, 0.0) + now - self._since
         self._since = now
+
+    def tick(self) -> None:
+        """Hand on."""
+        self._ui.tick()
+
+    def say(self, text: str) -> None:
+        """Hand on."""
+        self._ui.say(text)
+
+    def detail(self, text: str) -> None:
+        """Hand on."""
+        self._ui.detail(text)
+
+    def error(self, text: str) -> None:
+        """Hand on."""
+        self._ui.error(text)
+
+    def ask(self, question: str) -> bool:
+        """Hand on."""
+        return self._ui.ask(question)

@@ -48,10 +48,7 @@ def temporary_folder() -> Iterator[TemporaryFolder]:
     remove_dead(Path(usual).glob(f"{_PREFIX}*"))
     before, owner = tempfile.tempdir, os.getpid()
     folder = TemporaryFolder(Path(tempfile.mkdtemp(prefix=_PREFIX)).absolute(), usual)
-    unseen = folder.path / "unseen"
-    unseen.touch()
-    lock = hold(unseen)
-    unseen.rename(folder.path / _OWNER)  # which nobody sees before it is locked
+    lock = _locked(folder.path)
     tempfile.tempdir = str(folder.path)
     try:
         yield folder
@@ -60,6 +57,15 @@ def temporary_folder() -> Iterator[TemporaryFolder]:
         if os.getpid() == owner:
             shutil.rmtree(folder.path, ignore_errors=True)
             release(lock)
+
+
+def _locked(folder: Path) -> int:
+    """Lock the file of the owner; nobody sees it before it is locked."""
+    unseen = folder / "unseen"
+    unseen.touch()
+    number = hold(unseen)
+    unseen.rename(folder / _OWNER)
+    return number
 
 
 def remove_dead(folders: Iterable[Path]) -> None:
@@ -71,6 +77,7 @@ def remove_dead(folders: Iterable[Path]) -> None:
 
 
 def _is_dead(folder: Path) -> bool:
+    """Whether a run of this user made the folder, and has died."""
     status = folder.lstat()
     if not _NAME.fullmatch(folder.name) or folder.is_symlink() or status.st_uid != os.geteuid():
         return False

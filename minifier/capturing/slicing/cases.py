@@ -29,7 +29,7 @@ def _paths(graph: Graph) -> Iterator[str]:
 def _wanted(case: Case, until: int | None) -> Wanted:
     paths = [path for graph in case.graphs for path in _paths(graph)]
     called = [path.removeprefix("torch.ops.").split(".") for path in paths if path.startswith("torch.ops.")]
-    ops = {"::".join(segments[:2]) for segments in called}
+    ops = {"::".join(segments[:2]) for segments in called if len(segments) > 1}
     values = [case.backend.options, *(value for _, _, value in case.state.config)]
     names = [*case.backend.names, *script_names(values), *names_in(paths)]
     return Wanted(names, [op for op in case.script.ops if op in ops], until)
