@@ -20,10 +20,11 @@ from minifier.data.failure import Failure, Fingerprint, Kind, Stage
 from minifier.errors import NoRepro
 from minifier.repro.emit.forms import Template, Variant
 from minifier.repro.emit.repro import write_repro
-from minifier.torch_side.fx.arguments import as_hint, tensor_meta
+from minifier.torch_side.fx.arguments import tensor_meta
 from minifier.torch_side.fx.graphs import build_graph, read_graph
 from minifier.torch_side.fx.inputs import make_inputs
 from minifier.torch_side.fx.tensors import StoredTensors, TensorFile
+from minifier.torch_side.torch_private.graphs import as_hint
 
 EAGER = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
 FRESH = (Template.COMPARE, Variant(fresh=True))

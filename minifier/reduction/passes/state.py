@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.data.case import Case, ScalarInput, State, TensorInput
-from minifier.data.case.graph import Module
 from minifier.data.case.symbolic_sizes import is_unbacked_value
 from minifier.data.torch_names import AUTOGRAD_FUNCTION
 from minifier.reduction.passes.edits import Edit, Pass, Row, row
@@ -112,20 +111,6 @@ def _without_gradients(case: Case) -> Row:
     return row("no_grad", _without_grad, change=f"G{on}")
 
 
-def _evaluating(module: Module) -> Module:
-    children = {name: _evaluating(child) for name, child in module.children.items()}
-    return replace(module, training=False, children=children)
-
-
-def _to_eval(case: Case) -> Case:
-    modules = {target: _evaluating(module) for target, module in case.graph.modules.items()}
-    return replace(case, graph=replace(case.graph, modules=modules))
-
-
-def _training(case: Case) -> list[Row]:
-    return [row("training mode", _to_eval, change="A module in evaluation mode.")] if _to_eval(case) != case else []
-
-
 def _ambient(case: Case) -> list[Row]:
     return [
         row("autocast", _state_with(autocast=()), change="Autocast off."),
@@ -165,7 +150,6 @@ PASSES = (
     Pass("config", "configuration values to their defaults", _config, asked=True),
     Pass("switches", "torch's global switches to their defaults, default device included", _switches, asked=True),
     Pass("environment", "environment variables that torch and compilers read left out", _environment),
-    Pass("training", "modules that the graph calls from train to eval", _training),
     Pass("grad", "requires_grad off, grad mode and inference mode to their defaults", _grad),
     Pass("ambient", "autocast and default dtype to their defaults", _ambient),
     Pass("options", "mode=, options= and dynamic= of the backend left out", _options, asked=True),
