@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.capturing.slicing.module_statements import bound_by, dotted
+from minifier.capturing.slicing.module_statements import dotted
 from minifier.data.torch_names import loaded_with_torch
 from minifier.repro.source.script import (
     CALL_OF_BASE,
@@ -870,79 +871,45 @@ _FUNCTIONS, _CLASSES, _VARIABLES = "fghpqrs", "ABCDEFG", "xyzabcuvwnmkij"
 def short_names(script: Script) -> Iterator[Edit]:
     """Rename each long name of the script's own, everywhere at once.
 
-    Names that are imported, or read as an attribute or a keyword anywhere, stay.
+    Names that are imported, bound in a class, or read as an attribute or a keyword anywhere, stay.
     """
-    visitor = _BoundNames()
-    script.module.visit(visitor)
-    taken = {*visitor.uses, *visitor.fixed, *dir(builtins), *keyword.kwlist}
-    for name, choices in visitor.bound.items():
-        new = next((choice for choice in choices if choice not in taken), None)
-        if new is None or len(name) <= _MAX_CHARACTERS or name in visitor.fixed or name.startswith("__"):
+    uses, bound, fixed = defaultdict[str, list[cst.Name]](list), dict[str, str](), {*script.imported}
+    in_imports = {name for node in m.findall(script.module, _IMPORT) for name in m.findall(node, m.Name())}
+    for name in m.findall(script.module, m.Name()):
+        parent = script.parent[name]
+        if name in in_imports or not isinstance(name, cst.Name):
+            continue
+        if _is_keyword(parent, name) or (isinstance(parent, cst.Attribute) and parent.attr is name):
+            fixed.add(name.value)
+            continue
+        uses[name.value].append(name)
+        if letters := _letters(script, name):
+            bound.setdefault(name.value, letters)
+            around = script.parent.get(script.parent[script.line(name)])
+            fixed |= {name.value} if isinstance(around, cst.ClassDef) and not isinstance(parent, cst.Param) else set()
+    taken = {*uses, *fixed, *dir(builtins), *keyword.kwlist}
+    for long, letters in bound.items():
+        new = next((choice for choice in letters if choice not in taken), None)
+        if new is None or len(long) <= _MAX_CHARACTERS or long in fixed or long.startswith("__"):
             continue
         taken.add(new)
-        renamed: dict[cst.CSTNode, list[cst.CSTNode]] = {
-            use: [use.with_changes(value=new)] for use in visitor.uses[name]
-        }
-        yield Edit(renamed, ((name, new),) if choices is _FUNCTIONS else ())
+        renamed: dict[cst.CSTNode, list[cst.CSTNode]] = {use: [use.with_changes(value=new)] for use in uses[long]}
+        yield Edit(renamed, ((long, new),) if letters is _FUNCTIONS else ())
 
 
-class _BoundNames(cst.CSTVisitor):
-    """Collects the names that the script binds, with letters to choose from, their uses, and the names that stay."""
+_IMPORT = m.Import() | m.ImportFrom()
 
-    def __init__(self) -> None:
-        self.bound: dict[str, str] = {}
-        self.uses: dict[str, list[cst.Name]] = {}
-        self.fixed: set[str] = set()
-        self._methods: set[cst.CSTNode] = set()
 
-    def visit_Name(self, node: cst.Name) -> None:
-        self.uses.setdefault(node.value, []).append(node)
-
-    def visit_Attribute(self, node: cst.Attribute) -> bool:
-        self.fixed.add(node.attr.value)
-        node.value.visit(self)
-        return False
-
-    def visit_Arg(self, node: cst.Arg) -> bool:
-        if node.keyword is not None:
-            self.fixed.add(node.keyword.value)
-        node.value.visit(self)
-        return False
-
-    def visit_ImportAlias(self, node: cst.ImportAlias) -> bool:
-        self.fixed.add(bound_by(node))
-        return False
-
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        self.bound.setdefault(node.name.value, _CLASSES)
-        for statement in node.body.body:  # what is bound there is an attribute
-            names = [statement.name] if isinstance(statement, (cst.FunctionDef, cst.ClassDef)) else []
-            if isinstance(statement, cst.SimpleStatementLine):
-                targets = [t for s in statement.body if isinstance(s, cst.Assign) for t in s.targets]
-                names = [t.target for t in targets if isinstance(t.target, cst.Name)]
-            self.fixed |= {name.value for name in names}
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        self.bound.setdefault(node.name.value, _FUNCTIONS)
-
-    def visit_Param(self, node: cst.Param) -> None:
-        self.bound.setdefault(node.name.value, _VARIABLES)
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self._bind(node.target)
-
-    def visit_For(self, node: cst.For) -> None:
-        self._bind(node.target)
-
-    def visit_AsName(self, node: cst.AsName) -> None:
-        self._bind(node.name)
-
-    def _bind(self, target: cst.CSTNode) -> None:
-        if isinstance(target, cst.Name):
-            self.bound.setdefault(target.value, _VARIABLES)
-        elif isinstance(target, (cst.Tuple, cst.List)):
-            for element in target.elements:
-                self._bind(element.value)
+def _letters(script: Script, name: cst.Name) -> str:
+    """Return the letters to choose from for a name that is bound here; "" for one that is read."""
+    node: cst.CSTNode = name
+    while isinstance(parent := script.parent[node], (cst.BaseElement, cst.Tuple, cst.List)):
+        node = parent
+    if isinstance(parent, (cst.FunctionDef, cst.ClassDef)):
+        return _FUNCTIONS if isinstance(parent, cst.FunctionDef) else _CLASSES
+    is_target = isinstance(parent, cst.For) and parent.target is node
+    is_target = is_target or isinstance(parent, (cst.AssignTarget, cst.AsName))
+    return _VARIABLES if is_target or (isinstance(parent, cst.Param) and parent.name is node) else ""
 
 
 def without_comments(script: Script) -> Iterator[Edit]:
