@@ -100,11 +100,6 @@ class FailingCall:
         others = (each for each in self.found.captured.failing if (each.number, each.call) != own)
         return tuple(f"graph {each.number}: {each.sentence}" for each in others)
 
-    @property
-    def unsaved(self) -> bool:
-        """Whether the graph could not be saved."""
-        return bool(self.failing.unsaved)
-
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
@@ -156,7 +151,7 @@ class Attempt:
     @property
     def is_probed(self) -> bool:
         """Whether another process can have the graph and its backend."""
-        is_saved = self.call is None or not self.call.unsaved
+        is_saved = self.call is None or not self.call.failing.unsaved
         return is_saved and bool(self.case.graph.nodes) and self.case.backend.reach is not BackendSource.NONE
 
     @property

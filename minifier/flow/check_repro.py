@@ -15,7 +15,7 @@ from minifier.data.case.files import MAX_TENSOR_BYTES, check_folder, read_text
 from minifier.data.case.run_folder import typed_path
 from minifier.data.case.serial import parsed, unpack
 from minifier.data.case.store import CASE, load
-from minifier.data.failure import Failure, Fingerprint, Kind, Stage
+from minifier.data.failure import Fingerprint, Kind, Stage
 from minifier.data.failure.likeness import unlike
 from minifier.data.failure.normalise import normalise, printable
 from minifier.data.fields import regex
@@ -33,6 +33,7 @@ _MAX_ENTRY_BYTES = {"repro.py": 2**22, "result.json": 2**24, TENSOR_FILE: MAX_TE
 _CHUNK_BYTES = 2**20
 
 _REMOVED = re.compile("<(?:secret|e-mail|ip)>")
+_ERRORS_OF_A_SCRIPT = ("SyntaxError", "NameError", "ImportError", "ModuleNotFoundError", "FileNotFoundError")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,9 @@ def check_repro(script: Path, timeout: float, interpreters: Interpreters, ui: Ui
     Raises UsageError for a file that is no complete repro.
     """
     _refuse_incomplete(script)
-    unknown = Conditions(None, timeout, _import_folders(script.parent / "minimal"), interpreters=interpreters)
+    minimal = script.parent / "minimal"
+    folders = load(minimal).folders if (minimal / CASE).exists() else ()  # that its Case needs on the import path
+    unknown = Conditions(None, timeout, folders, interpreters=interpreters)
     conditions = _of_result(script.with_name("result.json"), unknown)
     ui.show(Progress(Phase.CHECKING, subject=str(given)))
     run = run_script(script, conditions, ui.tick)
@@ -94,8 +97,7 @@ def _refuse_incomplete(script: Path) -> None:
     if not script.is_file():
         is_interrupted = (script.parent / "case").is_dir()
         goes_on = f" `minify reduce {typed_path(script.parent)}` goes on with a run that was interrupted."
-        hint = goes_on if is_interrupted else ""
-        raise UsageError(f"{script} does not exist.{hint}")
+        raise UsageError(f"{script} does not exist.{goes_on if is_interrupted else ''}")
     if script.suffix != ".py":
         raise UsageError(f"{script} is not a repro: give a repro.py, the folder that holds it, or a bundle.zip.")
     text = script.read_text(encoding="utf-8", errors="replace")
@@ -127,35 +129,14 @@ def _of_result(path: Path, unknown: Conditions) -> Conditions:
         raise UsageError(f"{path} is damaged: {error}. Remove it to go by the comment in the script.") from None
 
 
-def _import_folders(minimal: Path) -> tuple[str, ...]:
-    """Return the folders that the repro's Case needs on the import path."""
-    return load(minimal).folders if (minimal / CASE).exists() else ()
-
-
 def _agrees(run: ScriptRun, conditions: Conditions, script: Path) -> bool:
     assert run.failure is not None
     if conditions.sought is not None:
         return conditions.are_met(run)
-    announced = _error_comment(script.read_text(encoding="utf-8"))
-    if announced is None:  # of unknown origin: an error of the script itself is not the failure
-        return run.failure.fingerprint.kind is not Kind.EXCEPTION or not _is_script_error(run.failure)
-    return normalise(printable(run.failure.line)) == normalise(announced)
-
-
-def _error_comment(text: str) -> str | None:
-    """Return the error in the comment at the end of a repro, or None."""
-    errors = re.findall(r"^# ([\w.]+(?:: .*)?)\n# torch ", text, re.MULTILINE)
-    return errors[-1] if errors else None
-
-
-def _is_script_error(failure: Failure) -> bool:
-    return failure.type in (
-        "SyntaxError",
-        "NameError",
-        "ImportError",
-        "ModuleNotFoundError",
-        "FileNotFoundError",
-    )
+    announced = re.findall(r"^# ([\w.]+(?:: .*)?)\n# torch ", script.read_text(encoding="utf-8"), re.MULTILINE)
+    if not announced:  # of unknown origin: an error of the script itself is not the failure
+        return run.failure.fingerprint.kind is not Kind.EXCEPTION or run.failure.type not in _ERRORS_OF_A_SCRIPT
+    return normalise(printable(run.failure.line)) == normalise(announced[-1])
 
 
 def unpack_bundle(path: Path, into: Path) -> Path:

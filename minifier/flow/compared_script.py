@@ -175,8 +175,7 @@ _Reduced = TypeVar("_Reduced")
 
 
 def _first(
-    scripts: Iterable[tuple[FoundFailures, CheckedScript]],
-    reduce: Callable[[FoundFailures, CheckedScript], _Reduced],
+    scripts: Iterable[tuple[FoundFailures, CheckedScript]], reduce: Callable[[FoundFailures, CheckedScript], _Reduced]
 ) -> _Reduced:
     """Return what `reduce` makes of the first script that it can reduce. Raises NoRepro."""
     reasons: list[str] = []

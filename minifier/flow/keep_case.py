@@ -141,7 +141,7 @@ def call_to_reduce(found: FoundFailures, failing: FailingGraph, run: Run) -> Fai
     A call that died, hung or changed its inputs is made again, in a second run of the script.
     """
     call = FailingCall(found, failing)
-    if failing.inputs_lost and not call.unsaved:
+    if failing.inputs_lost and not failing.unsaved:
         run.ui.say(f"{failing.inputs_lost}: running the script again to keep them")
         with run.going_on():
             call = _recaptured(call, run)
@@ -164,7 +164,7 @@ def may_have_lost_inputs(attempt: Attempt) -> bool:
         attempt.reduced is None
         and attempt.error is not None
         and call is not None
-        and not call.unsaved
+        and not call.failing.unsaved
         and call.failing.stage in (Stage.RUN, Stage.BACKWARD_RUN)
         and not call.failing.inputs_lost  # recorded already, or in vain
         and not call.is_recorded
@@ -207,22 +207,19 @@ def keep_call(call: FailingCall, folder: RunFolder, asked: Asked, run: Run) -> C
     return keep_case(call.failing.folder, folder.path, asked.program.source())
 
 
-def case_without_graph(failing: FailingGraph, script: str) -> Case:
-    """Build a Case with the failure and the backend, but no op, for a graph that could not be saved."""
-    return Case(EMPTY_GRAPH, (), failing.reference, failing.failure, script=Script(script))
-
-
 def begin_with_call(call: FailingCall, asked: Asked, folder: RunFolder, run: Run) -> Attempt:
     """Return the attempt for a failing call, and copy its Case to the output folder.
 
     The attempt has an error if the Case could not be saved.
     """
     failing = call.failing
-    if call.unsaved:
+    if failing.unsaved:
         run.ui.error(failing.failure.traceback)
         folder.path.mkdir(parents=True, exist_ok=True)
         error = NoRepro(f"its graph cannot be saved: {failing.unsaved}")
-        attempt = Attempt(run, folder, case_without_graph(failing, asked.program.name), asked, error=error)
+        script = Script(asked.program.name)
+        case = Case(EMPTY_GRAPH, (), failing.reference, failing.failure, script=script)  # without an op
+        attempt = Attempt(run, folder, case, asked, error=error)
     else:
         case = keep_call(call, folder, asked, run)
         if case.backend.name == INDUCTOR:

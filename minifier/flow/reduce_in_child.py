@@ -220,7 +220,7 @@ def take_as_captured(attempt: Attempt) -> Attempt:
 def is_only_live(attempt: Attempt) -> bool:
     """Whether a run of the script showed a wrong result of a graph that no other process has shown."""
     is_wrong = attempt.case.failure.fingerprint.stage is Stage.COMPARE
-    return attempt.reduced is None and attempt.call is not None and not attempt.call.unsaved and is_wrong
+    return attempt.reduced is None and attempt.call is not None and not attempt.call.failing.unsaved and is_wrong
 
 
 def reduce_with_live_backend(attempt: Attempt) -> Attempt:

@@ -48,7 +48,7 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         attempt.capture_seconds,
         run.ui.total,
         call.other_failures if call is not None else (),
-        call.failing.ops if call is not None and call.unsaved else None,
+        call.failing.ops if call is not None and call.failing.unsaved else None,
         match=run.settings.match,
         match_log=run.settings.match_log,
         nearest=nearest,

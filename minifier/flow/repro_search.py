@@ -27,6 +27,7 @@ from minifier.search import fewest
 
 _MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
 _MIN_SECONDS = 60.0  # for a script
+_ANOTHER_RESULT = "a repro does not show the captured failure (-) but another result (+):"
 _MAX_VARIABLES = 4  # that a failure may depend on
 
 
@@ -92,15 +93,11 @@ class ReproSearch:
                 if text := unlike(case.failure.fingerprint, seen, repro.hides_stage):
                     differences[text] = advice(case.failure.fingerprint, seen)
             attempts.setdefault(what, []).append(str(self._kept(repro)))
-        self._tell(differences)
+        for text, help_text in differences.items():
+            self.run.ui.say("\n".join(filter(None, (_ANOTHER_RESULT, text, help_text))))
         doubtful = last is not None and _may_be_flaky(case, last)
         shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
         return ReproResult(case, None, last, "; ".join([*reasons, *shown_by]), doubtful, in_control)
-
-    def _tell(self, differences: dict[str, str]) -> None:
-        for text, help_text in differences.items():
-            told = ("a repro does not show the captured failure (-) but another result (+):", text, help_text)
-            self.run.ui.say("\n".join(filter(None, told)))
 
     @property
     def seconds_for_script(self) -> float:
@@ -175,7 +172,7 @@ class ReproSearch:
                 given=repro.given,
                 any_stage=repro.hides_stage,
                 interpreters=self.run.interpreters,
-                renamed=repro.nodes,
+                renamed={variable: node for node, variable in repro.names.items()},
             )
             beside = control.write(Path(folder) / "control") if control is not None else None
             at_once = _at_once(case, settings.memory, runs)

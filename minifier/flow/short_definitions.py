@@ -6,6 +6,7 @@ import functools
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from minifier.capturing.slicing.cases import definitions_left
 from minifier.data.case import Case
@@ -24,7 +25,6 @@ from minifier.repro.emit.repro import Repro, write_repro
 from minifier.repro.emit.script_text import split_imports
 from minifier.repro.source.spare_definitions import (
     DefinitionsToShorten,
-    ShortDefinitions,
     parts_of,
     shorten_definitions,
 )
@@ -53,7 +53,8 @@ def with_short_definitions(attempt: Attempt) -> Attempt:
     shorter = shorten_definitions(task, _with_limit(settings, reduced.summary), run.ui, interrupting)
     if shorter is None:
         return attempt
-    attempt = _counted(attempt, shorter)
+    more = dict(shorter.probes)
+    attempt = _summed_up(attempt, probes=add_probes(reduced.summary.probes, {"total": sum(more.values()), **more}))
     if shorter.after < shorter.before:
         said = f"the script's definitions: {counted(shorter.before, 'part')} -> {shorter.after}"
         attempt.run.ui.say(f"{said}; verifying the repro again")
@@ -112,19 +113,14 @@ def _verified(attempt: Attempt, case: Case, repro: Repro, short: str) -> ReproRe
     return again
 
 
-def _counted(attempt: Attempt, shorter: ShortDefinitions) -> Attempt:
-    """Add the probes to those of the reduction."""
-    summary = attempt.reduction.summary
-    more = dict(shorter.probes)
-    probes = add_probes(summary.probes, {"total": sum(more.values()), **more})
-    return replace(attempt, reduced=replace(attempt.reduction, summary=replace(summary, probes=probes)))
+def _summed_up(attempt: Attempt, **changes: Any) -> Attempt:
+    reduced = attempt.reduction
+    return replace(attempt, reduced=replace(reduced, summary=replace(reduced.summary, **changes)))
 
 
 def _noted(attempt: Attempt, end: str) -> Attempt:
     """Note how the pass ended."""
-    summary = attempt.reduction.summary
-    summary = replace(summary, passes={**summary.passes, DEFINITIONS[0]: end})
-    return replace(attempt, reduced=replace(attempt.reduction, summary=summary))
+    return _summed_up(attempt, passes={**attempt.reduction.summary.passes, DEFINITIONS[0]: end})
 
 
 def nearest_repro(attempt: Attempt, repro: Repro) -> str:

@@ -246,10 +246,8 @@ def test_each_start_has_a_name_of_its_own():
 
 
 def test_calls_ahead_come_with_and_without_a_pause(attempt, probed, monkeypatch):
-    failing = SimpleNamespace(number=2, call=1, stage=None)
-    call = SimpleNamespace(
-        unsaved="", failing=failing, found=SimpleNamespace(captured=SimpleNamespace(folder=None)), literals={}
-    )
+    failing = SimpleNamespace(number=2, call=1, stage=None, unsaved="")
+    call = SimpleNamespace(failing=failing, found=SimpleNamespace(captured=SimpleNamespace(folder=None)))
     monkeypatch.setattr(module, "read_calls_ahead", lambda *_where: (object(),))
     monkeypatch.setattr(module, "with_calls_ahead", lambda case, _calls: replace(case, before=(Call(times=2),)))
     monkeypatch.setattr(module, "is_only_live", lambda _: False)

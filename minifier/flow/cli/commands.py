@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from minifier.flow.cli.options import (
     trust_option,
 )
 from minifier.flow.prepare import refuse_older_torch
-from minifier.process.interpreters import Interpreters
 
 
 class _Commands(click.Group):
@@ -51,10 +51,10 @@ def cli() -> None:
     """
 
 
-def _interpreters() -> Interpreters:
-    """Return the object that starts the interpreters of this command's verification."""
-    interpreters: Interpreters = click.get_current_context().obj
-    return interpreters
+def _seconds(*names: str, default: float, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return an option for a number of seconds."""
+    kind = RealNumber(min=1)
+    return click.option(*names, type=kind, default=default, show_default=True, metavar="SECONDS", help=help)
 
 
 _import_option = click.option(
@@ -123,7 +123,7 @@ def run(script: str, arguments: tuple[str, ...], **values: Any) -> int:
         own = {name for parameter in click.get_current_context().command.params for name in parameter.opts}
         names = [argument.partition("=")[0] for argument in arguments]
         misplaced = [name for name in names if name.startswith("--") and name in own]
-        return run_command(asked, values["every"], Options.of(values), _interpreters(), misplaced)
+        return run_command(asked, values["every"], Options.of(values), click.get_current_context().obj, misplaced)
 
 
 @cli.command(
@@ -147,18 +147,11 @@ def reduce(case_dir: Path, trust: bool, **values: Any) -> int:
     from minifier.flow.cli.running import ends_as_json, reduce_command
 
     with ends_as_json(values["json"]):
-        return reduce_command(case_dir, Options.of(values), _interpreters(), trust)
+        return reduce_command(case_dir, Options.of(values), click.get_current_context().obj, trust)
 
 
 @cli.command(short_help="Run a repro, and say whether it still fails as it should.")
-@click.option(
-    "--timeout",
-    type=RealNumber(min=1),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time limit of the script.",
-)
+@_seconds("--timeout", default=600.0, help="Time limit of the script.")
 @trust_option
 @click.argument("repro", type=click.Path(path_type=Path))
 def check(repro: Path, timeout: float, trust: bool) -> int:
@@ -180,18 +173,11 @@ def check(repro: Path, timeout: float, trust: bool) -> int:
     refuse_older_torch()
     from minifier.flow.cli.running import check_command
 
-    return check_command(repro, timeout, _interpreters(), trust)
+    return check_command(repro, timeout, click.get_current_context().obj, trust)
 
 
 @cli.command(short_help="Ask what of the compiler is at fault in a finished run.")
-@click.option(
-    "--budget",
-    type=RealNumber(min=1),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Ask no more after this time.",
-)
+@_seconds("--budget", default=600.0, help="Ask no more after this time.")
 @trust_option
 @click.argument("folder", type=click.Path(path_type=Path))
 def explain(folder: Path, budget: float, trust: bool) -> int:
@@ -205,7 +191,7 @@ def explain(folder: Path, budget: float, trust: bool) -> int:
     """
     from minifier.flow.cli.running import explain_command
 
-    return explain_command(folder, budget, _interpreters(), trust)
+    return explain_command(folder, budget, click.get_current_context().obj, trust)
 
 
 @cli.command("test", short_help="Write the repro of a finished run as a test for pytest.")
@@ -229,7 +215,7 @@ def test_(folder: Path, out: Path, trust: bool) -> int:
     """
     from minifier.flow.cli.running import test_command
 
-    return test_command(folder, out, _interpreters(), trust)
+    return test_command(folder, out, click.get_current_context().obj, trust)
 
 
 @cli.command(short_help="Write the reports of a finished run anew.")
@@ -356,23 +342,8 @@ def _list_sources(context: click.Context, _parameter: click.Parameter, is_asked:
     metavar="REGEX",
     help="An exception whose type or message matches says that the backend does not support the program: no failure.",
 )
-@click.option(
-    "--time",
-    "seconds",
-    type=RealNumber(min=1),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Begin nothing new after this time.",
-)
-@click.option(
-    "--timeout",
-    type=RealNumber(min=1),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time limit of a program.",
-)
+@_seconds("--time", "seconds", default=600.0, help="Begin nothing new after this time.")
+@_seconds("--timeout", default=60.0, help="Time limit of a program.")
 @click.option("--workers", type=WholeNumber(1, 64), metavar="N", help="Programs at once. Default: one a core.")
 @click.option(
     "--cluster",
@@ -409,7 +380,7 @@ def hunt(**values: Any) -> int:
     """
     from minifier.flow.cli.hunting import hunt_command
 
-    return hunt_command(values, _interpreters())
+    return hunt_command(values, click.get_current_context().obj)
 
 
 @cli.command()

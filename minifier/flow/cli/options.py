@@ -112,10 +112,7 @@ _SHARED_OPTIONS = (
         "whole run has ten times what the script takes, and 180 s, of which the reduction gets 70 %.",
     ),
     click.option(
-        "--max-probes",
-        type=WholeNumber(min=0),
-        metavar="N",
-        help="Stop reducing after so many probes, likewise.",
+        "--max-probes", type=WholeNumber(min=0), metavar="N", help="Stop reducing after so many probes, likewise."
     ),
     click.option(
         "--passes",

@@ -19,7 +19,6 @@ from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, Not
 from minifier.flow.check_program import check_program, misspelt_backend
 from minifier.flow.cli.console import Console, print_error, print_line
 from minifier.flow.cli.options import Options
-from minifier.flow.cli.reporting import finished_run
 from minifier.flow.folders import Asked, case_folder, choose_folder, goes_on, is_finished, is_unfinished, script_there
 from minifier.flow.foreign_code import foreign_code_in, foreign_code_of, foreign_code_of_run, shown
 from minifier.flow.prepare import prepared
@@ -47,11 +46,7 @@ def ends_as_json(wanted: bool) -> Iterator[None]:
 
 
 def run_command(
-    asked: Asked,
-    every: bool,
-    options: Options,
-    interpreters: Interpreters,
-    misplaced: Sequence[str] = (),
+    asked: Asked, every: bool, options: Options, interpreters: Interpreters, misplaced: Sequence[str] = ()
 ) -> int:
     """Run the script and reduce its failures; return the first exit code that is not 0.
 
@@ -107,7 +102,9 @@ def _reduce(folder: Path, options: Options, console: Console, interpreters: Inte
         again, done = next_place(case.script.name), f"{folder} is finished"
         if not console.ask(f"{done}, and its repro is {RunFolder(folder).repro}: reduce its Case again, into {again}?"):
             console.say(f"{done}: `minify reduce --out DIR {typed_path(folder)}` reduces its Case again, into DIR")
-            console.final(finished_run(folder)[0])
+            from minifier.repro.report.write_reports import read_finished
+
+            console.final(read_finished(folder)[0])
             return int(ExitCode.REDUCED)
         options = replace(options, out=again)
     with prepared(options.settings, console, interpreters) as run:
