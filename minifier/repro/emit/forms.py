@@ -28,11 +28,6 @@ class Template(str, Enum):
         """Whether the script calls the backend directly, so that a traceback does not show the stage."""
         return self is Template.CALL_BACKEND
 
-    @property
-    def compiled(self) -> str:
-        """What the script hands to torch.compile; empty if it calls the backend itself."""
-        return "" if self.hides_stage else "fn"
-
 
 @dataclass(frozen=True, slots=True)
 class Variant:

@@ -191,13 +191,7 @@ class _GraphWriter:
         return self._inner(graph, unpacked=False)
 
 
-def function_source(
-    graph: Graph,
-    names: Names,
-    inputs: dict[str, str],
-    *,
-    unpacked: bool = True,
-) -> FunctionSource:
+def function_source(graph: Graph, names: Names, inputs: dict[str, str], *, unpacked: bool = True) -> FunctionSource:
     """Return the graph's function.
 
     `inputs` names placeholders that the caller has named already. `unpacked` returns the value of a single-element

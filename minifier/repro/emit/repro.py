@@ -58,11 +58,6 @@ class Repro:
         return (*((TENSOR_FILE,) if self.tensors is not None else ()), *self.files)
 
     @property
-    def nodes(self) -> dict[str, str]:
-        """The node behind each variable."""
-        return {variable: node for node, variable in self.names.items()}
-
-    @property
     def hides_stage(self) -> bool:
         """Whether the end of the script does not show in which stage it failed."""
         return self.template is None or self.template.hides_stage
@@ -104,12 +99,7 @@ def _names(case: Case, script_names: Collection[str]) -> Names:
     return Names({*script_names, *functions, *packages, *bound})
 
 
-def write_repro(
-    case: Case,
-    template: Template,
-    variant: Variant | None = None,
-    memory: int | None = None,
-) -> Repro:
+def write_repro(case: Case, template: Template, variant: Variant | None = None, memory: int | None = None) -> Repro:
     """Return the script in this form, by default without optional additions.
 
     `memory` is the number of bytes that the script may use during verification. Raises NoRepro if no script can hold

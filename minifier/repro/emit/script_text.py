@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 
 import libcst as cst
+from libcst import matchers as m
 
 from minifier.data.case import Case, TensorInput
 from minifier.data.case.literals import packages_imported
@@ -125,19 +126,13 @@ def split_imports(source: str) -> Definitions:
     imports: list[str] = []
     rest: list[cst.SimpleStatementLine | cst.BaseCompoundStatement] = []
     for statement in cst.parse_module(source).body:
-        if _is_single_import(statement):
+        if m.matches(statement, m.SimpleStatementLine([m.Import() | m.ImportFrom()])):
             lines = single_imports(cst.Module([statement]).code)
             (future if lines[0].startswith("from __future__") else imports).extend(lines)
         else:
             assert isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
             rest.append(statement)
     return Definitions(tuple(future), tuple(imports), cst.Module(rest).code.strip())
-
-
-def _is_single_import(statement: cst.CSTNode) -> bool:
-    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-        return False
-    return isinstance(statement.body[0], (cst.Import, cst.ImportFrom))
 
 
 def predicate_source(text: str) -> Definitions:

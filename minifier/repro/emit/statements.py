@@ -289,10 +289,10 @@ def call_source(
             steps.insert(place, other_step(f"{names} = inputs()" if len(inputs) > 1 else f"({names},) = inputs()"))
     bindings = (f"{name} = {backend}",) if name != backend else ()
     head: tuple[str, ...] = ()
-    compiled = compile_call(template.compiled, name, arguments)
+    compiled = compile_call("fn", name, arguments)
     loops = in_a_row > 1 or (attempts_for(case.rate) > 1 and not variant.recompile)
     earlier = any(isinstance(step, int) or "compiled(" in step.text for step in steps)
-    if template.compiled and (loops or earlier or compares_calls):
+    if not template.hides_stage and (loops or earlier or compares_calls):
         compiled, head = "compiled", (f"compiled = {compiled}",)
     functions, imports = tuple(writer.functions), tuple(writer.imports)
     return CallSource(compiled, head, name, arguments, bindings, functions, tuple(steps), imports, in_a_row)

@@ -137,13 +137,8 @@ class Outcome:
             return f"minimal but for {counted(summary.unanswered, 'candidate')} that gave no answer"
         if not summary.unfinished:
             return "minimal"
-        return f"no {self.unit} can go; simplifying ended: {self.why_unfinished}"
-
-    @property
-    def why_unfinished(self) -> str:
-        """Return why passes did not end by themselves: a budget, or the time limit that they have without one."""
-        stopped = self.summary.stopped_because if self.summary is not None else ""
-        return stopped or "its default time limit was reached"
+        why = summary.stopped_because or "its default time limit was reached"
+        return f"no {self.unit} can go; simplifying ended: {why}"
 
     @property
     def verified(self) -> tuple[int, int]:

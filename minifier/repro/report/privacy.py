@@ -164,11 +164,12 @@ def shareable(text: str, owned: Ownership = NOBODYS) -> str:
 
 def shareable_graph(text: str, clean: Callable[[str], str]) -> str:
     """Return graph.json with each string cleaned, without its nodes' lines of the script."""
-    data = json.loads(text)
-    for holder in _dictionaries(data):
-        if "target" in holder:
-            for field in ("source", "place"):
-                holder.pop(field, None)
+
+    def without_lines(holder: dict[str, Any]) -> dict[str, Any]:
+        left_out = ("source", "place") if "target" in holder else ()
+        return {name: value for name, value in holder.items() if name not in left_out}
+
+    data = json.loads(text, object_hook=without_lines)
     return json.dumps(changed_strings(data, clean), indent=1)
 
 
@@ -202,10 +203,3 @@ def changed_strings(value: Any, change: Callable[[str], str]) -> Any:
             value, **{each.name: changed_strings(getattr(value, each.name), change) for each in fields(value)}
         )
     return value
-
-
-def _dictionaries(value: Any) -> Iterable[dict[str, Any]]:
-    if isinstance(value, dict):
-        yield value
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _dictionaries(item)

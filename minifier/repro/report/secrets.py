@@ -97,11 +97,7 @@ class Found:
 
 
 def _row(
-    kind: str,
-    needs: str,
-    pattern: str,
-    flags: int = 0,
-    is_secret: Callable[[re.Match[str]], bool] = lambda _: True,
+    kind: str, needs: str, pattern: str, flags: int = 0, is_secret: Callable[[re.Match[str]], bool] = lambda _: True
 ) -> Shape:
     return Shape(kind, tuple(needs.split()), re.compile(pattern, flags), is_secret=is_secret)
 
@@ -145,9 +141,7 @@ SHAPES: tuple[Shape, ...] = (
     _row("Slack token", "xox", r"(?<![A-Za-z0-9])xox[a-z]-[A-Za-z0-9-]{8,}"),
     _prefixed("Slack app token", "xapp-", "[A-Za-z0-9-]"),
     _row(
-        "AWS key id",
-        "akia asia aroa aida abia acca",
-        r"(?<![A-Za-z0-9])(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{12,}",
+        "AWS key id", "akia asia aroa aida abia acca", r"(?<![A-Za-z0-9])(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{12,}"
     ),
     _row("Google API key", "aiza", r"(?<![A-Za-z0-9])AIza[\w-]{30,}"),
     _row("Google OAuth secret", "ya29. gocspx- 1//0", r"(?<![A-Za-z0-9])(?:ya29\.|GOCSPX-|1//0)[\w-]{16,}"),

@@ -210,12 +210,7 @@ def _keep(out: Path, outcome: Outcome, consent: Consent, secrets: tuple[str, ...
     data: dict[str, Any] = {
         **{name: pack(getattr(outcome, name)) for name in _STORED},
         "version": _VERSION,
-        "repro": repro
-        and {
-            "template": pack(repro.template),
-            "variant": pack(repro.variant),
-            "names": repro.names,
-        },
+        "repro": repro and {"template": pack(repro.template), "variant": pack(repro.variant), "names": repro.names},
         "mark_of_repro": outcome.mark,
         "include_data": consent.data,
         "include_constants": consent.constants,

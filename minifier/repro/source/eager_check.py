@@ -20,7 +20,6 @@ reduced like any other whose own check fails. The statements that compare stay a
 
 from __future__ import annotations
 
-import itertools
 import re
 import symtable
 from collections.abc import Iterator, Sequence
@@ -33,6 +32,7 @@ from libcst.metadata import CodePosition, MetadataWrapper, ParentNodeProvider, P
 
 from minifier.capturing.slicing.module_statements import root
 from minifier.capturing.watched_script import RESULT, Moment, Place
+from minifier.repro.emit.statements import unused
 from minifier.repro.source.conditions import generators_seeded
 from minifier.repro.source.script import EVALUATED_LATER, changed
 from minifier.repro.source.statement_tree import texts_of
@@ -112,7 +112,7 @@ def with_check(source: str, sight: Sight) -> Iterator[CheckedScript]:
     """
     wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
     names = {node.value for node in m.findall(wrapper.module, m.Name()) if isinstance(node, cst.Name)}
-    seen = _new("seen", names)
+    seen = unused("seen", names)
     places = (sight, replace(sight, is_later=False)) if sight.is_later else (sight,)
     observed = [wrapper.module] if sight.error else [_observed(wrapper, each, seen, names) for each in places]
     modules = {each.code: each for each in observed if each is not None}
@@ -164,15 +164,10 @@ def with_returned_value(text: str) -> str | None:
     rewritten = changed(module, {note: [cst.Return(value)], **{each: () for each in made}})
     if not isinstance(rewritten, cst.Module):
         return None
-    expected = _new("expected", {*re.findall(r"\w+", text)})
+    expected = unused("expected", {*re.findall(r"\w+", text)})
     compared = re.sub(rf"\b{seen}\b", expected, found["compared"])
     check = f"{found['actual']} = {run}()\n{found['stance']}    {expected} = {run}()\n{compared}"
     return rewritten.code.removesuffix(found[0]) + check
-
-
-def _new(name: str, names: set[str]) -> str:
-    numbered = (f"{name}_{number}" for number in itertools.count(2))
-    return next(each for each in itertools.chain([name], numbered) if each not in names)
 
 
 def _observed(wrapper: MetadataWrapper, sight: Sight, seen: str, names: set[str]) -> cst.Module | None:
@@ -199,7 +194,7 @@ def _observed(wrapper: MetadataWrapper, sight: Sight, seen: str, names: set[str]
             return None
         name = _target(line, call)
         if not name:
-            name = _new(RESULT, names)
+            name = unused(RESULT, names)
             rest = changed(line, {call: [cst.Name(name)]})
             if rest is None:
                 return None
@@ -365,7 +360,7 @@ def _written(
     Return the line after that function too, where the check begins.
     """
     first, twice = parts
-    run, seen, actual = (_new(name, names) for name in ("run", "seen", "actual"))
+    run, seen, actual = (unused(name, names) for name in ("run", "seen", "actual"))
     plain = [_within_function(node) for node in twice]
     bound = _bound(module, twice)
     imported = _imported(first)

@@ -225,11 +225,8 @@ def _settings(tree: Tree, on_the_way: Collection[int]) -> Iterator[int]:
         changed: cst.BaseExpression | None = node.targets[0].target if isinstance(node, cst.Assign) else None
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
             changed = node.value.func
-        root: cst.CSTNode | None = changed
-        while isinstance(root, (cst.Attribute, cst.Call)):
-            root = root.value if isinstance(root, cst.Attribute) else root.func
         is_beside = tree.enclosing[number] is None or tree.enclosing[number] in on_the_way
-        if is_beside and root is not changed and isinstance(root, cst.Name) and root.value in imported:
+        if is_beside and isinstance(changed, (cst.Attribute, cst.Call)) and root(changed) in imported:
             yield number
 
 

@@ -106,7 +106,7 @@ def _look_for(lab: SourceLab, first: SourceRun, known: KnownRun) -> Failure:
     lab.sought = failure.fingerprint
     lab.missing = missing_names(first.source)
     lab.conditions = [SameLine(first), *([Kept(known.check), SameDraws()] if known.check else [])]
-    if not _type(failure.fingerprint).startswith(ERRORS_OF_DYNAMO):
+    if not "".join(failure.fingerprint.types[-1:]).startswith(ERRORS_OF_DYNAMO):  # the innermost; a death has none
         frozen = Frozen(first, has_other_check=bool(known.check))
         lab.conditions += [frozen, *([SameSeeds(first)] if frozen.has_check or known.check else [])]
     return failure
@@ -157,11 +157,6 @@ def shows_failure_of_call(sought: Fingerprint, shown: Fingerprint) -> bool:
     """
     alike = same(sought, replace(shown, stage=sought.stage), renamed={})
     return alike or (bool(shown.types) and (sought.types, sought.message) == (shown.types, shown.message))
-
-
-def _type(fingerprint: Fingerprint) -> str:
-    """Return the type of the innermost exception; "" for a death."""
-    return fingerprint.types[-1] if fingerprint.types else ""
 
 
 def _which_passes_in_eager(lab: SourceLab, source: str, failure: Failure, said: str) -> str:

@@ -144,7 +144,9 @@ def _run(source: str, file: str, *, compiled: bool) -> dict[str, Any]:
     if not compiled:
         torch.compiler.set_stance("force_eager")
     torch.manual_seed(_SEED)  # the forks of one process would all begin with the numbers of that process
-    _draw_anew()
+    random.seed()  # as in a fresh interpreter
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()
     before = _states_of_draws()
     try:
         define(source, file)
@@ -161,13 +163,6 @@ def _run(source: str, file: str, *, compiled: bool) -> dict[str, Any]:
         drawn = {name: repr(state) for name, state in after.items() if name in before and state != before[name]}
         tell(**{DRAWN: {name: hashlib.sha256(state.encode()).hexdigest() for name, state in drawn.items()}})
     return {"status": "pass"}
-
-
-def _draw_anew() -> None:
-    """Seed Python's and NumPy's generators differently in each process, as a fresh interpreter does."""
-    random.seed()
-    if (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.seed()
 
 
 def _states_of_draws() -> dict[str, Any]:
