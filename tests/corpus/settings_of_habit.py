@@ -2,15 +2,12 @@ r"""The backend knows no tanh, whatever the script sets out of habit.
 
 reach: exit 0, 1 op
 shows: return torch\.tanh\(x\)
-hides: autocast|precision|deterministic|environ|default_dtype|float64|dynamic|no_grad
+hides: autocast|precision|deterministic|default_dtype|float64|dynamic|no_grad
 """
-
-import os
 
 import oddlib
 import torch
 
-os.environ["TORCH_LOGS_FORMAT"] = "%(message)s"
 torch.set_float32_matmul_precision("high")
 torch.use_deterministic_algorithms(True)
 torch.set_default_dtype(torch.float64)
