@@ -82,7 +82,7 @@ def test_inductor_is_warmed_up_where_that_starts_no_driver_of_the_graphs_device(
         calls = []
         torch.cuda._is_compiled = lambda: True
         torch.cuda._device_count_nvml = lambda: by_nvml
-        prepared_case.warm_up_inductor = lambda **options: calls.append(options)
+        prepared_case.inductor.warm_up_inductor = lambda **options: calls.append(options)
         prepared.preload(["torch.utils"])
         return calls
 

@@ -26,6 +26,7 @@ from minifier.torch_side.fx.inputs import RecordedValues, is_as_stored, make_inp
 from minifier.torch_side.fx.script_objects import define
 from minifier.torch_side.fx.tensors import StoredTensors, one_thread
 from minifier.torch_side.torch_private import declared, dynamo, graphs, inductor, modes
+from minifier.torch_side.torch_private.modes import built_devices
 
 
 class StartsThreads(MinifyError):
@@ -194,9 +195,8 @@ def look_at_machine(settings: str, *, is_on_host: bool) -> None:
         return
     with modes.asking_nvml() as by_nvml:
         if by_nvml or is_on_host:
-            inductor.warm_up_inductor(
-                patterns=not modes.built_devices() and INDUCTOR_CONFIG.rpartition(".")[0] not in settings
-            )
+            is_untouched = INDUCTOR_CONFIG.rpartition(".")[0] not in settings
+            inductor.warm_up_inductor(patterns=is_untouched and not built_devices())
 
 
 def _settings(case: Case) -> str:
@@ -211,7 +211,7 @@ def preload_for_run(case: Case) -> None:
     import may ask for.
     """
     comes_first = case.backend.ahead or case.backend.imports or case.script.imports or case.state.environment
-    if case.backend.name != dynamo.INDUCTOR or comes_first or is_tuned() or modes.built_devices():
+    if case.backend.name != dynamo.INDUCTOR or comes_first or is_tuned() or built_devices():
         return
     with declared.COMPILE_THREADS.patched(1):  # the script keeps its own number
         preload(INDUCTOR_MODULES)
