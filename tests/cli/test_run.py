@@ -71,11 +71,22 @@ def test_check_and_test_know_the_failure(finished, tmp_path):
         tests = tmp_path / f"tests-{code}"
         written = project.minify("test", folder, "-o", tests, "--trust")
         assert written.code == code and tests.exists() is (code == 0), written.stderr
-    beside, path = sorted((tmp_path / "tests-0").iterdir())
+    (path,) = (tmp_path / "tests-0").iterdir()
     text = path.read_text()
-    assert (beside / "repro.py").read_text() == done.repro and beside.name in text and "strict=True" in text
+    assert "raises=BackendCompilerFailed" in text and "strict=True" in text and 'backend="oddlib_tanh"' in text
     assert project.minify("test", folder, "-o", path.parent, "--trust").code == 2 and path.read_text() == text
     assert project.minify("test", project.folder).code == 2, "there is no repro"
+
+
+@pytest.mark.soak
+def test_a_death_is_expected_in_an_interpreter_of_its_own(project):
+    call = 'torch.compile(lambda x: x.sin().tanh() + 1, backend="faulty_abort")(torch.randn(3))'
+    project.run(f"import minifier_backends.faulty\nimport torch\n{call}\n")
+    done = project.minify("test", project.out, "-o", project.out / "tests")
+    assert done.code == 0, done.stderr
+    (folder,) = (each for each in (project.out / "tests").iterdir() if each.is_dir())
+    assert (folder / "repro.py").read_text() == (project.out / "repro.py").read_text()
+    assert folder.name in (project.out / "tests" / f"test_{folder.name.removeprefix('repro_')}.py").read_text()
 
 
 def test_every_failing_graph_in_turn(minify):

@@ -208,8 +208,9 @@ def explain(folder: Path, budget: float, trust: bool) -> int:
 def test_(folder: Path, out: Path, trust: bool) -> int:
     """Write the repro of a finished run as a test that is expected to fail, until the failure is gone.
 
-    FOLDER is the output folder of the run. The test starts an interpreter with the repro, which is put into a folder
-    beside it. pytest runs it once, and has to call it an expected failure. Example:
+    FOLDER is the output folder of the run. The test runs in pytest's process if it can: not after a death, a hang or
+    settings of torch, nor if the repro reads files; then it starts an interpreter. pytest runs it once, and has to call
+    it an expected failure. Example:
 
         minify test minify-out/train-1 -o tests
     """
