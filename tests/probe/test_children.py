@@ -55,13 +55,10 @@ def test_what_the_job_gives_comes_back(run):
 
 
 def test_what_is_compiled_for_one_is_there_for_all_but_for_what_the_dead_leave(tmp_path, processes):
-    def compiles(name, die=False):
-        library = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"], "ab", f"c{name}.so")
-        library.parent.mkdir(parents=True, exist_ok=True)
-        library.touch()
-        if die:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return {"status": "pass"}
+    def compiles(name):
+        (folder := Path(os.environ["TORCHINDUCTOR_CACHE_DIR"], "ab")).mkdir(parents=True, exist_ok=True)
+        (folder / f"c{name}.so").touch()
+        return {"status": "pass"} if name < 3 else os.kill(os.getpid(), signal.SIGKILL)
 
     def there():
         return {
@@ -69,8 +66,7 @@ def test_what_is_compiled_for_one_is_there_for_all_but_for_what_the_dead_leave(t
             "there": sorted(p.name for p in Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]).glob("*/*")),
         }
 
-    jobs = [lambda: compiles("1"), lambda: compiles("2"), lambda: compiles("3", die=True)]
-    run_children(jobs, Limits(20.0), tmp_path)
+    run_children([lambda: compiles(1), lambda: compiles(2), lambda: compiles(3)], Limits(20.0), tmp_path)
     assert [end.result["there"] for end in run_children([there] * 2, Limits(20.0), tmp_path)] == [
         ["c1.so", "c2.so"]
     ] * 2

@@ -35,7 +35,6 @@ def test_without_the_failure_the_control_tells_nothing(tmp_path):
 
 def test_further_runs_begin_at_the_end_of_the_control(tmp_path):
     """The first run ends only when a third one has begun: they write into a folder of their own."""
-    waits = f"import os\nopen(f'{tmp_path}/{{os.getpid()}}', 'w')\n"
-    waits += f"while len([name for name in os.listdir('{tmp_path}') if name.isdecimal()]) < 2:\n    pass\n"
+    waits = f"import os\nopen(f'{tmp_path}/{{os.getpid()}}', 'w')\nwhile len(os.listdir('{tmp_path}')) < 4: pass\n"
     check = checked(tmp_path, waits + FAILS, PASSES, runs=2, at_once=2)
     assert (check.holds, len(check.runs)) == (True, 2)
