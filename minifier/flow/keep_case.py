@@ -73,6 +73,8 @@ def look_further(found: FoundFailures, run: Run) -> FoundFailures:
             found = replace(again, fallbacks=(*found.fallbacks, "wait for each kernel"))
     if should_compare(found, run.settings):
         run.ui.say("no backend call failed: running the script again, comparing each graph's result with eager's")
+        if INDUCTOR in found.captured.backends:  # while the script keeps one core
+            run.interpreters.import_ahead(INDUCTOR_MODULES)
         found = compare_with_eager(found, run.settings, run.ui)
         if found.captured.failure is not None and found.compared is not None and found.compared.excused:
             run.ui.say("the script fails, and a result is right only because eager itself varies: --compare strict")
