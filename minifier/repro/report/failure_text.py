@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from minifier.data.case import BackendReference, Case, Level, TensorInput
@@ -118,14 +118,12 @@ def _event(failure: Failure) -> str:
     return _EVENTS.get(failure.fingerprint.kind, failure.fingerprint.message)
 
 
-def _ops(case: Case, mark: Callable[[str], str] = str) -> str:
+def _ops(case: Case) -> str:
     if case.any_graph:
         return "any graph"
     ops = {node.name: f"Tensor.{node.target}" if node.op == "call_method" else node.target for node in case.graph.ops}
     names = list(dict.fromkeys(target.removeprefix("torch.ops.") for target in ops.values()))
-    if 0 < len(names) <= _MAX_NAMED_OPS:
-        return " and ".join(map(mark, names))
-    return f"a graph of {counted(len(ops), 'op')}"
+    return " and ".join(names) if 0 < len(names) <= _MAX_NAMED_OPS else f"a graph of {counted(len(ops), 'op')}"
 
 
 def _condition(case: Case) -> str:
@@ -140,7 +138,7 @@ def sentence_of(outcome: Outcome) -> str:
     """Describe the failure for somebody who has never seen the script."""
     case = outcome.minimal or outcome.case
     failure, fingerprint = outcome.shown_failure, case.failure.fingerprint
-    program = _ops(case, code)
+    program = _program(outcome)
     where = code(f"torch.compile(..., backend={_written(case.backend)})")
     if case.script.sight:
         return (
@@ -182,6 +180,19 @@ def _written(backend: BackendReference) -> str:
     mode = f", mode={literal(backend.mode)}" if backend.mode not in (None, "default") else ""
     options = f", options={literal(backend.options)}" if backend.options else ""
     return written + mode + (options if len(options) <= _MAX_EXPRESSION_CHARS else ", options=...")
+
+
+def _program(outcome: Outcome) -> str:
+    if outcome.minimal is None or outcome.summary is None:
+        return "the script's graph"
+    targets = list(dict.fromkeys(node.short_target for node in outcome.minimal.graph.ops))
+    count = len(outcome.minimal.graph.ops)
+    ops = " and ".join(code(target) for target in targets[:_MAX_NAMED_OPS])
+    if count == 1:
+        return f"a function with one op, {ops},"
+    if 0 < len(targets) <= _MAX_NAMED_OPS:
+        return f"a function with {count} ops, {ops},"
+    return f"a function with {count} ops"
 
 
 def duplicates(case: Case, key: str) -> Iterable[Section]:
