@@ -7,10 +7,9 @@ import re
 import tempfile
 import tokenize
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 from minifier.capturing.script import AOT_INDUCTOR, Program, content, file_of, find_module
@@ -78,20 +77,14 @@ def _check_script(program: Program) -> None:
     if not path.exists():
         script = path.with_name(f"{path.name}.py")
         raise UsageError(f"{path} does not exist.{f' Did you mean {script}?' if script.is_file() else ''}")
-    _code_in(str(path), str(path), lambda: content(str(path)))
-
-
-def _code_in(path: str, said: str, read: Callable[[], str | bytes]) -> CodeType:
-    """Return the code of a file. Raises UsageError, in which it is called `said`, unless it is readable Python."""
     try:
-        code: CodeType = compile(read(), path, "exec", dont_inherit=True)
+        compile(content(str(path)), str(path), "exec", dont_inherit=True)
     except OSError as error:
-        raise UsageError(f"{said} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
     except SyntaxError as error:
-        raise UsageError(f"{said} is not valid Python: line {error.lineno}: {error.msg}.") from None
+        raise UsageError(f"{path} is not valid Python: line {error.lineno}: {error.msg}.") from None
     except (ValueError, tokenize.TokenError) as error:
-        raise UsageError(f"{said} is not Python source: {error}.") from None
-    return code
+        raise UsageError(f"{path} is not a Python script: {error}.") from None
 
 
 _MIB = 2**20
@@ -157,8 +150,15 @@ def _tolerance(values: dict[str, Any]) -> Tolerance:
     if file is not None and rtol is not None:
         raise UsageError("--predicate decides alone: leave out --rtol and --atol.")
     if file is not None:
-        code = _code_in(str(file), f"--predicate {file}", lambda: file.read_text(encoding="utf-8"))
-        predicate = file.read_text(encoding="utf-8")
+        try:
+            predicate = file.read_text(encoding="utf-8")
+            code = compile(predicate, str(file), "exec", dont_inherit=True)
+        except OSError as error:
+            raise UsageError(f"--predicate {file} cannot be read: {error.strerror}.") from None
+        except SyntaxError as error:
+            raise UsageError(f"--predicate {file} is not valid Python: line {error.lineno}: {error.msg}.") from None
+        except ValueError as error:
+            raise UsageError(f"--predicate {file} is not Python source: {error}.") from None
         if "differs" not in code.co_names:
             raise UsageError(f"--predicate {file} does not define differs(compiled, eager).")
     return Tolerance(

@@ -142,10 +142,13 @@ def _run_with(name: str, case: Case, repro: Repro, settings: Settings, ui: Ui) -
     except NoRepro:
         return ""
     ui.show(Progress(Phase.CONTROLS))
-    seconds = max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS) + guard_seconds(case)
-    with tempfile.TemporaryDirectory(prefix="minify-", ignore_cleanup_errors=True) as scratch:
+    scratch = Path(tempfile.mkdtemp(prefix="minify-"))
+    try:
+        seconds = max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS) + guard_seconds(case)
         limits = Limits(seconds, settings.memory)
-        (end,) = run_again_if_killed([lambda: _run(script, case)], limits, Path(scratch), ui.tick)
+        (end,) = run_again_if_killed([lambda: _run(script, case)], limits, scratch, ui.tick)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
     return end_of_control(end, case.failure)
 
 

@@ -34,11 +34,12 @@ def how_it_fails(case: Case, settings: Settings, imports_in_child: bool = False)
     Raises NoRepro if the call cannot be made, FailsByItself if eager fails as well, and, without `imports_in_child`,
     StartsThreads if the backend's import started threads.
     """
-    with tempfile.TemporaryDirectory(prefix="minify-", ignore_cleanup_errors=True) as scratch:
+    scratch = Path(tempfile.mkdtemp(prefix="minify-"))
+    try:
         prepared = prepare_case(case, imports_in_child)
         if prepared.has_threads:  # a fork lacks them, so that a call may hang or fail in a way of its own
             raise StartsThreads(case.backend.name)
-        prober = ForkingProber(prepared, Path(scratch))
+        prober = ForkingProber(prepared, scratch)
         limits = Limits(settings.timeout or _DEFAULT_TIMEOUT_SECONDS, settings.memory)
         (ended,) = prober.probe([case], case.failure.fingerprint.stage, limits)
         if ended.fault:
@@ -46,6 +47,8 @@ def how_it_fails(case: Case, settings: Settings, imports_in_child: bool = False)
         if ended.result is not None and ended.result["status"] == "invalid":
             raise FailsByItself(f"the graph fails without the backend as well:\n{ended.result['traceback']}")
         return seen(ended, case.graph.free_names)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 ANY_FAILURE = Failure(Fingerprint(Stage.COMPARE, Kind.SIGNAL), "", "")

@@ -184,14 +184,20 @@ def _of_backend(case: Case) -> Iterator[Change]:
         backend = replace(case.backend, expression=expression)
         yield Change(argument, f"backend={expression}", replace(case, backend=backend))
     statements = ast.parse(definitions).body
-    bind = []
-    for number, statement in enumerate(statements):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-        bind += [number] if any(isinstance(each, ast.Name) and each.id == name for each in targets) else []
+    bind = [number for number, statement in enumerate(statements) if name in _names_bound(statement)]
     for number in bind[-1:]:
         for argument, changed in _with_other_arguments(definitions, statements[number]):
             line = ast.get_source_segment(changed, ast.parse(changed).body[number]) or ""
             yield Change(argument, line, replace(case, definitions=changed))
+
+
+def _names_bound(statement: ast.stmt) -> list[str]:
+    """Return the names that an assignment binds."""
+    if isinstance(statement, ast.Assign):
+        return [target.id for target in statement.targets if isinstance(target, ast.Name)]
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return [statement.target.id]
+    return []
 
 
 def _with_other_arguments(source: str, part: ast.AST) -> Iterator[tuple[str, str]]:

@@ -120,17 +120,16 @@ class _Measurement:
             self._any_shows("literals", [step])
 
     def _expected(self, rows: Sequence[tuple[str, Row]]) -> Iterator[Case]:
-        """Yield candidates that are probably asked for, whatever others answer: idle workers begin with them."""
+        """Yield the first candidates of rows, which most answers of other rows leave to be asked for."""
         for family, row in rows:
-            edits = row.edits
+            edits: Sequence[Edit] = next((rung for rung in reversed(row.rungs) if self._programs(rung)), ())
             if family == "dtypes":
                 edits = [edit for other in dtypes_like(row.name) for edit in dtype_edits(row.name, other)]
-            elif family == "sizes" and row.name.startswith(_SIZE):
-                size = int(row.name.removeprefix(_SIZE))
-                others = (1, size - 1, *_larger(self.case, size)[:2])
-                edits = [edit for other in others for edit in size_edits(self.case, size, other)]
+            elif family == "sizes" and (size := int(row.name.removeprefix(_SIZE)) if row.name.startswith(_SIZE) else 0):
+                is_asked = _dimensions(self.case, size) is not None and size - 1 not in numbers(self.case)
+                edits = [edit for other in {1, size - 1} for edit in size_edits(self.case, size, other) if is_asked]
             for program in self._programs(edits):
-                yield from self._draws(program) or [program]
+                yield (self._draws(program) or [program])[0]
 
     def _inputs_with_values(self) -> list[TensorInput]:
         """Return the inputs with other values than the plainest, whose memory no other input shares."""
@@ -227,6 +226,7 @@ class _Measurement:
 
     def _kind_of_size(self, size: int) -> str:
         """Say which sizes fail, from the neighbours of this size and of its multiples."""
+        taken = numbers(self.case)  # two sizes that become equal are another change: Dynamo takes them for one
 
         def shows(other: int) -> bool | None:
             return self._any_shows("sizes", size_edits(self.case, size, other))
@@ -234,12 +234,15 @@ class _Measurement:
         def passes(*others: int) -> bool:
             return all(shows(other) is False for other in others)
 
-        if size - 1 in numbers(self.case) or not passes(*{1, size - 1}):
+        if size - 1 in taken or not passes(*{1, size - 1}):
             return ""
         smaller = self.simplifier.programs(size_edits(self.case, size, 1)[:1])
         if any(self.simplifier.shown([redrawn(each, n) for each in smaller for n in _FEW_DRAWS])):
             return ""  # a smaller size failed to show it for its only draw
-        more, twice, beyond, thrice = _larger(self.case, size)
+        more = next(n for n in itertools.count(size + 1) if n not in taken and n % size)
+        free = (n for n in itertools.count(2 * size, size) if not {n - 1, n, n + 1}.intersection(taken))
+        twice, thrice = next(free), next(free)
+        beyond = twice + 1
         if shows(more):
             return _AT_LEAST if shows(twice) and shows(beyond) else ""
         if not passes(more, beyond):
@@ -303,18 +306,6 @@ class _Measurement:
         how = item.source.how if isinstance(item.source, Drawn) else "list"
         sentences = {"list": "these values", "full": "these values", "rand": "values in a range"}
         self.needs.sentences.append(sentences.get(how, ""))
-
-
-def _larger(case: Case, size: int) -> tuple[int, int, int, int]:
-    """Return a size that is larger, twice the size, one beyond that, and three times the size, or more.
-
-    None is a number of the Case: two sizes that become equal are another change, as Dynamo takes them for one.
-    """
-    taken = numbers(case)
-    more = next(n for n in itertools.count(size + 1) if n not in taken and n % size)
-    free = (n for n in itertools.count(2 * size, size) if not {n - 1, n, n + 1}.intersection(taken))
-    twice, thrice = next(free), next(free)
-    return more, twice, twice + 1, thrice
 
 
 def _dimensions(case: Case, size: int) -> str | None:

@@ -58,6 +58,7 @@ Atom = tuple[str, ...]
 
 _PROOF = "prove"  # the search phase that deletes each remaining op alone
 
+_AHEAD = "ahead"  # in the place of a pass, of candidates that nobody has asked for
 _MIN_JOB_SECONDS = 60.0  # timeout of a job that is no probe
 _MIN_PARALLEL_JOBS = 4
 _PHASES = {phase.value for phase in SearchPhase}  # of the search over ops
@@ -203,8 +204,11 @@ class ProbeRunner:
         self.seconds += sum(e.seconds for e in ended)
         return [e.result for e in ended]
 
-    def probe(self, cases: Sequence[Case]) -> list[Judged]:
-        """Probe each Case in its own child, all at once; repeat probes that pass if the failure is flaky."""
+    def probe(self, cases: Sequence[Case], ahead: int = 0) -> list[Judged]:
+        """Probe each Case in its own child, all at once; repeat probes that pass if the failure is flaky.
+
+        The last ones, so many as `ahead`, are probed ahead of their turn: they are no candidates of the running pass.
+        """
         entries = [Entry(self._beside or self.phase, self.key_of(case)) for case in cases]
         self.journal.begin(entries)
         try:
@@ -222,9 +226,14 @@ class ProbeRunner:
         except BaseException:
             self.journal.forget(entries)
             raise
-        for case, each, entry in zip(cases, judged, entries, strict=True):
-            self._note(case, each, entry)
+        for place, (case, each, entry) in enumerate(zip(cases, judged, entries, strict=True)):
+            self._note(case, each, entry, self.pass_name if place < len(cases) - ahead else _AHEAD)
         return judged
+
+    def count_ahead(self, verdict: Verdict) -> None:
+        """Count a candidate that was probed ahead of its turn for the pass that asks for it now."""
+        self.verdicts[_AHEAD][verdict] -= 1
+        self.verdicts.setdefault(self.pass_name or self.phase, Counter())[verdict] += 1
 
     def _judged(self, cases: Sequence[Case]) -> list[Judged]:
         prober = self._prober = self._prober or self.make_prober(self.prepared, self.scratch)
@@ -285,8 +294,8 @@ class ProbeRunner:
         if best is None or (len(case.graph.ops), case.elements) <= (len(best.graph.ops), best.elements):
             self.best = case if case.graph.ops else best
 
-    def _note(self, case: Case, judged: Judged, entry: Entry) -> None:
-        self.verdicts.setdefault(self.pass_name or self.phase, Counter())[judged.verdict] += 1
+    def _note(self, case: Case, judged: Judged, entry: Entry, pass_name: str) -> None:
+        self.verdicts.setdefault(pass_name or self.phase, Counter())[judged.verdict] += 1
         self.last_seconds = judged.seconds
         self.seconds += judged.seconds
         names = _names(case)
@@ -297,7 +306,7 @@ class ProbeRunner:
         if judged.verdict is Verdict.SAME and judged.failure is not None:
             self.sighted[entry.key] = judged.failure
             self._keep_best(self.build(case))
-        more: dict[str, Any] = {"pass": self.pass_name} if self.pass_name else {}
+        more: dict[str, Any] = {"pass": pass_name} if pass_name else {}
         more |= {"tries": self.repeats} if self.repeats > 1 else {}
         self.journal.end(entry, judged.verdict, judged.seconds, len(case.graph.ops), elements=case.elements, **more)
         if judged.fault:
@@ -424,7 +433,7 @@ class Other(Generic[Program]):
 def hidden_by_others(verdicts: Mapping[str, Counter[Verdict]]) -> tuple[str, ...]:
     """Return the passes whose candidates all showed other failures, which may hide the sought one."""
     some = [(name, counts) for name, counts in verdicts.items() if counts[Verdict.OTHER] >= _MIN_CANDIDATES]
-    return tuple(name for name, counts in some if counts[Verdict.OTHER] == counts.total())
+    return tuple(name for name, counts in some if counts[Verdict.OTHER] == counts.total() and name != _AHEAD)
 
 
 def keep_aside(others: list[Other[Program]], program: Program, failure: Failure) -> None:

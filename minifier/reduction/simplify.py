@@ -13,6 +13,7 @@ from minifier.data.case.store import unpickled
 from minifier.data.case.symbolic_sizes import goes_through_dynamo
 from minifier.data.case.values import is_float
 from minifier.data.failure import Kind, Stage, Verdict
+from minifier.errors import MinifyError
 from minifier.reduction.flakiness import certain_again, last_shown, misjudged
 from minifier.reduction.passes.edits import Edit, Pass, Row
 from minifier.reduction.passes.inputs import Facts, data_rows
@@ -27,7 +28,7 @@ Alternatives = Sequence[Edit]
 """Edits of which the first that leaves a runnable program wins."""
 
 _MIN_SECONDS = 30.0
-_MOST_AHEAD = 32  # tries that are looked at for what idle workers may probe ahead of its turn
+_MOST_AHEAD = 32  # tries that are looked at for what is probed ahead of its turn
 _MAX_SEARCH_RATIO = 1.0  # seconds of the passes for each second of the search
 _MIN_NEEDS_SECONDS = 8.0
 _MAX_NEEDS_RATIO = 0.2  # seconds of the measurement of needs for each second before
@@ -66,7 +67,8 @@ class Simplifier:
     _judged: dict[str, Case] = field(default_factory=dict)  # candidates of the row, by digest
     _answers: dict[str, Judged] = field(default_factory=dict)  # of all candidates so far, by digest
     _runs_eagerly: bool | None = None
-    _ran: dict[tuple[str, bool], Case | None] = field(default_factory=dict)  # programs that edits of `_ran_of` leave
+    _ahead: dict[str, Judged] = field(default_factory=dict)  # answers that nobody has asked for yet, by digest
+    _ran: dict[str, Case | None] = field(default_factory=dict)  # programs that single edits of `_ran_of` leave
     _ran_of: Case | None = None
     _following: Sequence[Pass] = ()  # the passes that follow the running one
     _max_spent: float = math.inf
@@ -104,11 +106,13 @@ class Simplifier:
             before, self.open = self.case, {}
             self.rejected, self.passing_variants = [], []
             passes = self.passes
-            for number, each in enumerate(passes):
-                self._following = passes[number + 1 :]
-                with self.runner.going_on(each.name):
-                    self._run_pass(each)
-            self._following = []
+            try:
+                for number, each in enumerate(passes):
+                    self._following = passes[number + 1 :]
+                    with self.runner.going_on(each.name):
+                        self._run_pass(each)
+            finally:
+                self._following = ()
             if self.case == before and not self._answer_now():
                 break
 
@@ -342,16 +346,18 @@ class Simplifier:
         if self._ran_of is not self.case:
             self._ran_of, self._ran = self.case, {}
         prepared, case = self.runner.prepared, self.case
-        keys = [(self.runner.key_of(each), _is_single(steps)) for each, steps in zip(changed, tries, strict=True)]
-        asked = {
-            key: steps
-            for key, each, steps in zip(keys, changed, tries, strict=True)
-            if each != case and not (key[1] and key in self._ran)
-        }
-        jobs = [lambda steps=steps: run_without_backend(prepared, case, steps) for steps in asked.values()]
-        for key, result in zip(asked, self.runner.run(jobs), strict=True):
-            self._ran[key] = None if result is None or result["case"] is None else unpickled(result["case"], case)
-        return [None if each == case else self._ran[key] for key, each in zip(keys, changed, strict=True)]
+        keys = [
+            self.runner.key_of(each) if _is_single(steps) else "" for each, steps in zip(changed, tries, strict=True)
+        ]
+        asked = [place for place, each in enumerate(changed) if each != case and keys[place] not in self._ran]
+        jobs = [lambda steps=tries[place]: run_without_backend(prepared, case, steps) for place in asked]
+        programs = [self._ran.get(key) for key in keys]
+        for place, result in zip(asked, self.runner.run(jobs), strict=True):
+            if result is not None and result["case"] is not None:
+                programs[place] = unpickled(result["case"], case)
+            if result is not None and keys[place]:  # a job that died runs again at its turn
+                self._ran[keys[place]] = programs[place]
+        return programs
 
     def _changed(self, steps: Sequence[Alternatives]) -> Case:
         case = self.case
@@ -382,8 +388,15 @@ class Simplifier:
                 raise Spent("the probe budget was used up")
             self._check_budget()
             workers = self.runner.workers if remaining is None else min(self.runner.workers, remaining)
-            cases = self._with_others(case, itertools.chain(following, self._candidates(later), self.expected), workers)
-            self._answers.update(zip(cases, self.runner.probe(list(cases.values())), strict=True))
+            others = itertools.chain(following, self._candidates(later, workers - 1), self.expected)
+            cases = self._with_others(case, others, workers)
+            judged = self.runner.probe(list(cases.values()), ahead=len(cases) - 1)
+            self._answers.update(zip(cases, judged, strict=True))
+            self._ahead |= dict(zip([*cases][1:], judged[1:], strict=True))
+            self._max_spent += sum(each.seconds for each in judged[1:])
+        if (ahead := self._ahead.pop(key, None)) is not None:  # it is asked for now
+            self._max_spent -= ahead.seconds
+            self.runner.count_ahead(ahead.verdict)
         self._judged[key] = case
         return self._answers[key].verdict is Verdict.SAME
 
@@ -393,24 +406,29 @@ class Simplifier:
             self._answers.pop(key, None)
             self._unconfirmed.discard(key)
 
-    def _candidates(self, later: Iterable[Sequence[Alternatives]]) -> Iterator[Case]:
-        """Yield the candidates of these tries, then of the rows of the passes that follow."""
+    def _candidates(self, later: Iterable[Sequence[Alternatives]], count: int) -> Iterator[Case]:
+        """Yield candidates of these tries, then of the rows of the passes that follow, made so many at once."""
         rows = (row for each in self._following for row in each.rows(self.case))
-        for steps in itertools.islice(itertools.chain(later, _one_by_one(rows)), _MOST_AHEAD):
-            (candidate,) = self._runnable([steps])
-            if candidate is not None and candidate != self.case:
-                yield candidate
+        tries = itertools.islice(itertools.chain(later, _one_by_one(rows)), _MOST_AHEAD)
+        effective = (steps for steps in tries if self._changed(steps) != self.case)
+        while some := list(itertools.islice(effective, count)):
+            yield from (each for each in self._runnable(some) if each is not None and each != self.case)
 
     def _with_others(self, case: Case, candidates: Iterable[Case], count: int) -> dict[str, Case]:
         """Return the Case with the first of the candidates that have no answer, up to `count` in all, by digest.
 
-        No more of the candidates are read."""
+        No more of the candidates are read. A pass whose rows raise an error does so again at its own turn."""
         found = {self.runner.key_of(case): case}
-        for each in candidates if count > 1 else ():
-            if (key := self.runner.key_of(each)) not in self._answers:
-                found[key] = each
-            if len(found) == count:
-                break
+        try:
+            for each in candidates if count > 1 else ():
+                if (key := self.runner.key_of(each)) not in self._answers:
+                    found[key] = each
+                if len(found) == count:
+                    break
+        except (MinifyError, Spent):
+            raise
+        except Exception:  # noqa: BLE001, S110
+            pass
         return found
 
 

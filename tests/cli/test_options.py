@@ -89,3 +89,8 @@ def test_a_misspelt_backend_is_told_before_the_script_runs(tmp_path, monkeypatch
     (tmp_path / "acme.py").write_text("def compiler(gm, inputs):\n    return gm\n")
     said = misspelt_backend(Program("failing.py", backend=backend))
     assert bool(said) == bool(near) and near in said
+
+
+def test_sources_are_listed_without_a_backend():
+    shown = CliRunner().invoke(cli, ["hunt", "--list"])
+    assert shown.exit_code == 0 and "compose" in shown.output and "MODULE:NAME" in shown.output

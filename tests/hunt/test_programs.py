@@ -6,9 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from click.testing import CliRunner
 
-from minifier.flow.cli.commands import cli
 from minifier.flow.hunt import compositions, databases
 from minifier.flow.hunt.programs import NoSuchProgram, ProgramFilter, call_of
 
@@ -68,10 +66,3 @@ def test_a_composition_takes_apart_what_an_operator_returns(monkeypatch):
         call = program.make()
         assert call.source == program.make().source and "apart" in call.source
         assert all(isinstance(each, torch.Tensor) for each in call.function(*call.tensors))
-
-
-def test_sources_are_listed_without_a_backend():
-    shown = CliRunner().invoke(cli, ["hunt", "--list"])
-    assert shown.exit_code == 0 and all(
-        name in shown.output for name in ("ops", "modules", "models", "compose", "MODULE:")
-    )

@@ -305,12 +305,9 @@ def doctor(as_json: bool) -> int:
 
 def _list_sources(context: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
     if is_asked and not context.resilient_parsing:
-        from minifier.flow.prepare import refuse_without_torch
+        from minifier.flow.prepare import import_with_torch
 
-        refuse_without_torch()
-        from minifier.flow.cli.listing import list_sources
-
-        list_sources()
+        import_with_torch("minifier.flow.cli.listing").list_sources()
         context.exit()
 
 

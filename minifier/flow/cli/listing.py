@@ -50,7 +50,7 @@ def list_backends() -> None:
 
 def list_sources() -> None:
     """Print the sources of a hunt's programs."""
-    from minifier.flow.hunt.sources import known_sources  # which imports torch's tests
+    from minifier.flow.hunt.sources import known_sources  # which imports torch
 
     print_table(("source", "programs"), known_sources())
     print("MODULE:NAME, a function of yours that yields (name, callable, args, kwargs), is a source too.")

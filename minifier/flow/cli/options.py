@@ -102,7 +102,7 @@ _SHARED_OPTIONS = (
         "--workers",
         type=WholeNumber(1, 64),
         metavar="N",
-        help="Probes at once; the answer does not depend on it. Default: 1, or one a core where one takes over 0.5 s.",
+        help="Probes at once; the answer does not depend on it. Default: 1, or one a core where one takes over 0.2 s.",
     ),
     click.option(
         "--budget",

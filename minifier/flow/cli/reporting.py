@@ -6,20 +6,32 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from minifier.data.case.run_folder import typed_path
 from minifier.data.case.store import write_atomically
-from minifier.errors import ExitCode
+from minifier.errors import ExitCode, UsageError
 from minifier.flow.cli.console import print_error, print_line
 from minifier.flow.prepare import import_torch
 from minifier.repro.report.last_block import last_block, lines_of
 
+if TYPE_CHECKING:  # importing it takes long
+    from minifier.repro.report.outcome import Outcome
+    from minifier.repro.report.write_reports import Consent
+
+
+def finished_run(folder: Path) -> tuple[Outcome, Consent]:
+    """Return the finished run of an output folder. Does not import torch."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder: give the output folder of a run.")
+    from minifier.repro.report.write_reports import read_finished
+
+    return read_finished(folder)
+
 
 def show_command(folder: Path) -> int:
     """Print the last lines of a finished run again, to standard output."""
-    from minifier.repro.report.write_reports import read_finished
-
-    outcome, _ = read_finished(folder)
+    outcome, _ = finished_run(folder)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for line, _ in lines_of(last_block(outcome), width):
         print_line(line)
@@ -33,9 +45,7 @@ def report_command(
 
     With `github`, also write the body of an issue, and print the command that files the issue.
     """
-    from minifier.repro.report.write_reports import read_finished
-
-    outcome, consent = read_finished(folder)
+    outcome, consent = finished_run(folder)
     import_torch()
     from minifier.repro.report.markdown import ISSUE
     from minifier.repro.report.write_reports import BUNDLE, said_size, write_reports
@@ -49,6 +59,11 @@ def report_command(
         _say(f"{BUNDLE} holds {', '.join(f'{name} ({said_size(size)})' for name, size in written.entries)}")
     for name, size in written.left_out:
         _say(f"{name} ({size} bytes) is too large for {BUNDLE}")
+    if include_data and (outcome.repro is None or not outcome.repro.beside):
+        _say("the repro reads no file: there is nothing to include")
+    elif outcome.repro is not None and outcome.repro.beside:
+        files = " and ".join(outcome.repro.beside)
+        _say(f"{BUNDLE} {'holds' if consent.data else 'does not hold'} {files}, which the repro reads")
     if written.constants:
         where = ", ".join(map(str, written.constants))
         _say(f"the failure needs constants of repro.py that look like secrets: {where}")

@@ -94,6 +94,14 @@ def _is_first(out: Path) -> bool:
     return True
 
 
+def _next(name: str) -> Path:
+    """Return a new output folder; under torchrun the same folder for all ranks of the job."""
+    run = os.environ.get("TORCHELASTIC_RUN_ID") if "RANK" in os.environ else None
+    if run is not None:
+        return RESULTS / f"{name}-run-{run}"
+    return next_place(name)
+
+
 def wrap(
     backend: Any = "inductor",
     *,
@@ -120,7 +128,5 @@ def wrap(
     if isinstance(backend, str):
         compiler_for(backend, None, None, None)  # raises torch's own error for an unknown name
     name = name_of(backend)
-    run = os.environ.get("TORCHELASTIC_RUN_ID") if "RANK" in os.environ else None  # all ranks of a job share a folder
-    own = next_place(name) if run is None else RESULTS / f"{name}-run-{run}"
-    place = (own if out is None else Path(out)).absolute()
+    place = _next(name).absolute() if out is None else Path(out).absolute()
     return Wrapped(backend, name, place, options, wait, compare)

@@ -32,6 +32,20 @@ def _without_trailing(name: str, start: int) -> Edit:
     return _on_op(name, lambda node: replace(node, args=node.args[:start]))
 
 
+def _without_number(name: str, size: int, place: int) -> Edit:
+    """Return the edit that takes the number at a place out of each sequence of `size` numbers, as dims and shifts."""
+
+    def shorter(value: Any) -> Any:
+        is_one = isinstance(value, (tuple, list)) and len(value) == size and all(type(each) is int for each in value)
+        return type(value)([*value[:place], *value[place + 1 :]]) if is_one else value
+
+    def change(node: Node) -> Node:
+        kwargs = {key: shorter(value) for key, value in node.kwargs.items()}
+        return replace(node, args=tuple(map(shorter, node.args)), kwargs=kwargs)
+
+    return _on_op(name, change)
+
+
 def _arguments(case: Case) -> list[Row]:
     rows = []
     for node in case.graph.ops:
@@ -48,6 +62,11 @@ def _arguments(case: Case) -> list[Row]:
         if len(node.args) > min_args:
             edits = [_without_trailing(node.name, start) for start in range(min_args, len(node.args))]
             rows.append(row(f"arguments of {node.name}", *edits, change=f"{call} last positional arguments."))
+        given = (*node.args, *node.kwargs.values())
+        for size in {len(each) for each in given if isinstance(each, (tuple, list)) and len(each) > 1}:
+            for place in range(size):
+                edit, change = _without_number(node.name, size, place), f"{call} number {place + 1} of {size}."
+                rows.append(row(f"number {place + 1} of {size} of {node.name}", edit, change=change))
     return rows
 
 

@@ -96,12 +96,13 @@ def data_rows(case: Case, facts: dict[str, Facts]) -> list[Row]:
     for views in drawn_storages(case.inputs).values():
         rows += [row(f"memory of {view.name}", only(view.name, with_own_memory)) for view in views]
     for item in tensors:
-        edits = _edits(item, facts.get(item.name))
-        if isinstance(item.source, Drawn):
-            is_at_cut = item.source.how == "zeros" and not is_integer(item.meta.dtype)
-            edits = _edits(item, None)[:1] if is_at_cut or item.source.how == "no memory" else []
-            edits += [with_source({item.name}, Drawn("zeros"))] if item.source.how == "no memory" else []
-        rows += [row(f"values of {item.name}", *edits)] if edits else []
+        name = f"values of {item.name}"
+        if not isinstance(item.source, Drawn):
+            rows.append(row(name, *_edits(item, facts.get(item.name))))
+        elif item.source.how == "no memory":
+            rows.append(row(name, *_edits(item, None)[:1], with_source({item.name}, Drawn("zeros"))))
+        elif item.source.how == "zeros" and not is_integer(item.meta.dtype):  # a value at a cut
+            rows.append(row(name, *_edits(item, None)[:1]))
     return [*rows, *_storage_rows(tensors, facts)]
 
 

@@ -188,8 +188,8 @@ class _Probe:
         os.close(write_end)
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the child ended by itself."""
+    def ended_by_itself(self) -> bool:
+        """Whether no signal and no time limit ended the child."""
         return not self.child.timed_out and self.child.signal is None
 
     def end(self) -> ChildEnd:
@@ -218,7 +218,7 @@ class _Probe:
         """Kill the child if still running, and remove its folder."""
         self.child.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
-        if not self.has_ended:  # a library there may be half-written
+        if not self.ended_by_itself:  # a library there may be half-written
             shutil.rmtree(self._compiled, ignore_errors=True)
 
 
@@ -245,15 +245,15 @@ def _cache_folder(scratch: Path, number: int) -> Path:
 
 def _share_libraries(probes: Sequence[_Probe], folders: Sequence[Path]) -> None:
     """Link the libraries that inductor has compiled for concurrent children into the first folder, then into each."""
-    first, *others = folders
-    whole = [folder for probe, folder in zip(probes, folders, strict=True) if probe.has_ended]
-    pairs = [*((other, first) for other in others), *((first, other) for other in others)]
+    whole = [folder for probe, folder in zip(probes, folders, strict=True) if probe.ended_by_itself]
+    pairs = [*((other, folders[0]) for other in folders[1:]), *((folders[0], other) for other in folders[1:])]
     for source, folder in pairs:
         for library in source.glob("??/c*.so") if source in whole else ():
             place = folder / library.parent.name / library.name
             if not os.path.lexists(place):
-                place.parent.mkdir(parents=True, exist_ok=True)
-                os.link(library, place, follow_symlinks=False)
+                with contextlib.suppress(OSError):  # each compiles it for itself then
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    os.link(library, place, follow_symlinks=False)
 
 
 def run_children(
@@ -271,6 +271,7 @@ def run_children(
             with uninterrupted():  # the hooks of fork() would swallow a Ctrl-C; one right after it would lose the child
                 probes.append(_Probe(job, limits, scratch, compiled))
         supervise([probe.child for probe in probes], tick, looks)
+        kill_orphans()  # which may still be writing one
         _share_libraries(probes, folders)
         return [probe.end() for probe in probes]
     finally:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import gc
+import functools
 import os
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -19,7 +19,12 @@ from minifier.data.failure.frames import STDLIB_FOLDERS, own_traced_line
 from minifier.reduction.probe.children import ChildEnd, tell
 from minifier.repro.source.statement_tree import texts_of
 from minifier.torch_side.fx.script_objects import FILE
-from minifier.torch_side.torch_private.dynamo import as_dynamo_takes, asked_backend, compiler_for, observe_backend_calls
+from minifier.torch_side.torch_private.dynamo import (
+    as_dynamo_takes,
+    asked_backend,
+    compiler_for,
+    observe_backend_calls,
+)
 
 # Keys of what a child tells.
 BACKENDS = "backends"  # (name, file, line) of the script's own functions in each backend, or (name, "", 0)
@@ -220,22 +225,34 @@ class BackendWatch:
         return compiled
 
 
-_ENDS = torch.nn.Module, torch.Tensor, types.ModuleType, types.FrameType, types.GeneratorType  # lead to all else
 _MAX_OBJECTS = 1000  # that are looked through for the functions of a backend
 _Seen = dict[int, object]
 
 
 def _functions(value: Any, seen: _Seen) -> Iterator[types.FunctionType]:
     """Yield the functions in a backend: in closures, arguments of a `partial`, containers, attributes and classes."""
-    is_end = isinstance(value, _ENDS) or not gc.is_tracked(value)
-    if is_end or id(value) in seen or len(seen) > _MAX_OBJECTS:
+    if id(value) in seen or len(seen) > _MAX_OBJECTS or isinstance(value, (torch.nn.Module, torch.Tensor)):
         return
     seen[id(value)] = value
-    held: Iterable[Any]
+    held: Sequence[Any]
     if isinstance(value, types.FunctionType):
         yield value
-        held = value.__closure__ or ()
+        held = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
+    elif isinstance(value, types.MethodType):
+        held = value.__func__, value.__self__
+    elif isinstance(value, functools.partial):
+        held = value.func, value.args, value.keywords
+    elif isinstance(value, dict):
+        held = list(value.values())
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        held = list(value)
+    elif isinstance(value, (staticmethod, classmethod)):
+        held = (value.__func__,)
+    elif isinstance(value, type):
+        held = list(vars(value).values())
+    elif isinstance(value, types.ModuleType) or not hasattr(value, "__dict__"):
+        held = ()
     else:
-        held = list(vars(value).values()) if isinstance(value, type) else gc.get_referents(value)
+        held = type(value), vars(value)
     for each in held:
         yield from _functions(each, seen)

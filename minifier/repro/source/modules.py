@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -86,7 +87,7 @@ def _inlined(
         lines = zip(_Imports(module).lines, _Imports(rest).lines, strict=True)
         line = next(new for (old, _), (new, _) in lines if old is line)
     elif isinstance(statement.names, cst.ImportStar):
-        local_names = {name: name for name in bound if m.findall(module, m.Name(name))}
+        local_names = {name: name for name in _names_in(module) & bound}
     else:
         local_names = {alias.evaluated_name: alias.evaluated_alias or alias.evaluated_name for alias in statement.names}
         if not set(local_names) <= bound:
@@ -100,3 +101,7 @@ def _inlined(
         return None
     inlined = changed(rest, {line: list(definitions.body)})
     return inlined if isinstance(inlined, cst.Module) else None
+
+
+def _names_in(module: cst.Module) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(module.code)) if isinstance(node, ast.Name)}

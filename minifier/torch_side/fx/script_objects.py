@@ -130,13 +130,19 @@ def cell_of(file: str) -> str:
     return name[1].strip("In[]") if name is not None else ""
 
 
+_RUNS_SCRIPTS = "minifier.capturing.script"
+
+
 def line_of_script() -> int:
     """Return the current line of the script's module, or 0 if this thread does not run the module.
 
-    Below an exit handler stands the `__main__` by which this tool was started.
+    Below what runs the script, and its exit handlers, stands the `__main__` by which this tool was started.
     """
     for frame, line in traceback.walk_stack(sys._getframe()):
-        if frame.f_code.co_name == "<module>" and frame.f_globals is vars(sys.modules[SCRIPT]):
+        module = frame.f_globals.get("__name__")
+        if module == _RUNS_SCRIPTS:
+            break
+        if frame.f_code.co_name == "<module>" and module == SCRIPT:
             return line
     return 0
 

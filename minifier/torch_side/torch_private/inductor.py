@@ -152,6 +152,9 @@ def warm_up_inductor(*, patterns: bool) -> None:
     keep_headers(_checks())
 
 
+_OF_COMPILER = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX")  # variables
+
+
 @functools.cache  # a fork has its parent's
 def keep_headers(folder: Path) -> None:
     """Let the forks of this process take the precompiled header that the first of them has found; the folder names it.
@@ -162,14 +165,18 @@ def keep_headers(folder: Path) -> None:
 
     def found(key: str, go_on: Callable[[], str]) -> str:
         known = folder / f"header-{hashlib.sha256(key.encode()).hexdigest()}"
-        if known.exists() and Path(header := known.read_text(encoding="utf-8")).exists():
-            return header
+        with contextlib.suppress(OSError):  # of the first fork
+            if Path(header := known.read_text(encoding="utf-8")).exists():
+                return header
         header = go_on()
         with contextlib.suppress(OSError):  # each fork then looks for it itself
             write_atomically(known, header)
         return header
 
-    declared.HEADER.replace(lambda call: repr(sorted(call.items())), found)
+    def asked(call: Arguments) -> str:
+        return repr((sorted(call.items()), [os.environ.get(name) for name in _OF_COMPILER]))
+
+    declared.HEADER.replace(asked, found)
 
 
 def link_headers() -> None:
