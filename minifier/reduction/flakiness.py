@@ -268,13 +268,15 @@ _MIN_PARALLEL_PROBE_SECONDS = 0.2  # shorter probes gain nothing from running in
 def set_timeout(runner: ProbeRunner, seconds: float) -> None:
     """Set the timeout from a run that ended after so many seconds: ten times as long, within 2 and 300 s.
 
-    Unless a hang is sought, it is not less than this run and three times the script's slowest backend call. The user's
-    timeout stands, but is only an upper limit for a hang, because every failing probe waits that long.
+    It is not less than this run and three times the script's slowest backend call, unless a hang is sought: every
+    failing probe waits that long, and the user's timeout is an upper limit then. A backward pass that hangs comes
+    after a forward pass that is compiled as a whole.
     """
-    compiles = 0.0 if runner.sought.kind is Kind.TIMEOUT else _COMPILE_FACTOR * runner.prepared.case.script.slowest
+    case, is_hang = runner.prepared.case, runner.sought.kind is Kind.TIMEOUT
+    compiles = 0.0 if is_hang and not case.backward else _COMPILE_FACTOR * case.script.slowest
     whole = max(_TIMEOUT_FACTOR * seconds, seconds + compiles)
     timeout = min(max(whole, _MIN_TIMEOUT_SECONDS), MAX_TIMEOUT_SECONDS)
-    if runner.settings.timeout is None or runner.sought.kind is Kind.TIMEOUT:
+    if runner.settings.timeout is None or is_hang:
         runner.allow(min(timeout, runner.settings.timeout or timeout))
 
 
