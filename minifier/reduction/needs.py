@@ -122,14 +122,20 @@ class _Measurement:
     def _expected(self, rows: Sequence[tuple[str, Row]]) -> Iterator[Case]:
         """Yield the first candidates of rows, which most answers of other rows leave to be asked for."""
         for family, row in rows:
-            edits: Sequence[Edit] = next((rung for rung in reversed(row.rungs) if self._programs(rung)), ())
             if family == "dtypes":
                 edits = [edit for other in dtypes_like(row.name) for edit in dtype_edits(row.name, other)]
+                programs = self._programs(edits)
             elif family == "sizes" and (size := int(row.name.removeprefix(_SIZE)) if row.name.startswith(_SIZE) else 0):
                 is_asked = _dimensions(self.case, size) is not None and size - 1 not in numbers(self.case)
                 edits = [edit for other in {1, size - 1} for edit in size_edits(self.case, size, other) if is_asked]
-            for program in self._programs(edits):
-                yield (self._draws(program) or [program])[0]
+                programs = self._programs(edits)
+            else:
+                programs = self._after_smallest(row)
+            yield from ((self._draws(program) or [program])[0] for program in programs)
+
+    def _after_smallest(self, row: Row) -> list[Case]:
+        """Return the programs after the smallest edits of the row that leave any."""
+        return next(filter(None, map(self._programs, reversed(row.rungs))), [])
 
     def _inputs_with_values(self) -> list[TensorInput]:
         """Return the inputs with other values than the plainest, whose memory no other input shares."""
@@ -194,7 +200,7 @@ class _Measurement:
 
         False if a row before makes the same change: it is told once.
         """
-        programs = next(filter(None, map(self._programs, reversed(row.rungs))), [])
+        programs = self._after_smallest(row)
         if not self._pass(programs):
             return False
         self._note_passing(family, programs)

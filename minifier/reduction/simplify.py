@@ -13,7 +13,6 @@ from minifier.data.case.store import unpickled
 from minifier.data.case.symbolic_sizes import goes_through_dynamo
 from minifier.data.case.values import is_float
 from minifier.data.failure import Kind, Stage, Verdict
-from minifier.errors import MinifyError
 from minifier.reduction.flakiness import certain_again, last_shown, misjudged
 from minifier.reduction.passes.edits import Edit, Pass, Row
 from minifier.reduction.passes.inputs import Facts, data_rows
@@ -408,27 +407,29 @@ class Simplifier:
 
     def _candidates(self, later: Iterable[Sequence[Alternatives]], count: int) -> Iterator[Case]:
         """Yield candidates of these tries, then of the rows of the passes that follow, made so many at once."""
-        rows = (row for each in self._following for row in each.rows(self.case))
-        tries = itertools.islice(itertools.chain(later, _one_by_one(rows)), _MOST_AHEAD)
-        effective = (steps for steps in tries if self._changed(steps) != self.case)
-        while some := list(itertools.islice(effective, count)):
+        tries = self._effective(later)
+        while some := list(itertools.islice(tries, count)):
             yield from (each for each in self._runnable(some) if each is not None and each != self.case)
+
+    def _effective(self, later: Iterable[Sequence[Alternatives]]) -> Iterator[Sequence[Alternatives]]:
+        """Yield those tries that change the Case, then those of the passes that follow, whose errors are their own."""
+        places = iter(range(_MOST_AHEAD))
+        yield from (steps for _, steps in zip(places, later, strict=False) if self._changed(steps) != self.case)
+        for each in self._following:
+            with self.runner.going_on(each.name):
+                tries = zip(places, _one_by_one(each.rows(self.case)), strict=False)
+                yield from (steps for _, steps in tries if self._changed(steps) != self.case)
 
     def _with_others(self, case: Case, candidates: Iterable[Case], count: int) -> dict[str, Case]:
         """Return the Case with the first of the candidates that have no answer, up to `count` in all, by digest.
 
-        No more of the candidates are read. A pass whose rows raise an error does so again at its own turn."""
+        No more of the candidates are read."""
         found = {self.runner.key_of(case): case}
-        try:
-            for each in candidates if count > 1 else ():
-                if (key := self.runner.key_of(each)) not in self._answers:
-                    found[key] = each
-                if len(found) == count:
-                    break
-        except (MinifyError, Spent):
-            raise
-        except Exception:  # noqa: BLE001, S110
-            pass
+        for each in candidates if count > 1 else ():
+            if (key := self.runner.key_of(each)) not in self._answers:
+                found[key] = each
+            if len(found) == count:
+                break
         return found
 
 

@@ -18,7 +18,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 from libcst import matchers as m
-from libcst import metadata
+from libcst.metadata import (
+    BuiltinScope,
+    FunctionScope,
+    GlobalScope,
+    MetadataWrapper,
+    ParentNodeProvider,
+    Scope,
+    ScopeProvider,
+)
 
 from minifier.capturing.slicing.module_statements import dotted, free_names, missing_names
 from minifier.capturing.slicing.slices import Wanted, slice_module
@@ -52,20 +60,19 @@ def backend_text(source: str, made_by: str) -> BackendText | None:
 
 
 class _Arguments(cst.CSTVisitor):
+    """Collects the arguments `backend=` that fit, each text once."""
+
     def __init__(self, source: str, made_by: str) -> None:
         super().__init__()
-        wrapper = metadata.MetadataWrapper(cst.parse_module(source))
+        wrapper = MetadataWrapper(cst.parse_module(source))
         self.texts: dict[BackendText, None] = {}
         self._source, self._made_by, self._module = source, made_by.strip("<>"), wrapper.module
-        self._scopes, self._parents = (
-            wrapper.resolve(metadata.ScopeProvider),
-            wrapper.resolve(metadata.ParentNodeProvider),
-        )
+        self._scopes, self._parents = wrapper.resolve(ScopeProvider), wrapper.resolve(ParentNodeProvider)
         self._module.visit(self)
 
     def visit_Arg(self, node: cst.Arg) -> None:
         scope = self._scopes.get(node.value)
-        if node.keyword is None or node.keyword.value != "backend" or not isinstance(scope, metadata.Scope):
+        if node.keyword is None or node.keyword.value != "backend" or not isinstance(scope, Scope):
             return
         text = self._text(node, scope)
         made_by = rf"\b{re.escape(self._made_by)}\b"
@@ -79,7 +86,7 @@ class _Arguments(cst.CSTVisitor):
                 return True
         return False
 
-    def _text(self, argument: cst.Arg, scope: metadata.Scope) -> BackendText | None:
+    def _text(self, argument: cst.Arg, scope: Scope) -> BackendText | None:
         value = _assigned_value(argument.value, scope, self._module) or argument.value
         if isinstance(value, cst.Call) and dotted(value.func) == "minifier.wrap" and value.args:
             value = value.args[0].value
@@ -88,7 +95,7 @@ class _Arguments(cst.CSTVisitor):
         variables = {name for name in names if not _is_global(name, scope)}
         if not variables:
             return BackendText(text, tuple(sorted(name for name in names if not _is_builtin(name, scope))))
-        if not isinstance(scope, metadata.FunctionScope):
+        if not isinstance(scope, FunctionScope):
             return None
         # As statements of a module, they have their variables in its globals.
         ahead = _NONLOCAL.sub("global", self._code_ahead(argument, scope))
@@ -105,7 +112,7 @@ class _Arguments(cst.CSTVisitor):
             return None
         return BackendText(f"{factory}()", (factory,), definitions)
 
-    def _code_ahead(self, node: cst.CSTNode, scope: metadata.FunctionScope) -> str:
+    def _code_ahead(self, node: cst.CSTNode, scope: FunctionScope) -> str:
         """Return the statements of the scope's function ahead of a node; of the blocks around it, those in them."""
         ahead: list[cst.BaseStatement] = []
         while node is not scope.node:
@@ -116,9 +123,9 @@ class _Arguments(cst.CSTVisitor):
         return self._module.with_changes(header=(), footer=(), body=ahead).code
 
 
-def _assigned_value(name: cst.BaseExpression, scope: metadata.Scope, module: cst.Module) -> cst.BaseExpression | None:
+def _assigned_value(name: cst.BaseExpression, scope: Scope, module: cst.Module) -> cst.BaseExpression | None:
     """Return the value of a local variable that is assigned once."""
-    if not isinstance(name, cst.Name) or not isinstance(scope, metadata.FunctionScope):
+    if not isinstance(name, cst.Name) or not isinstance(scope, FunctionScope):
         return None
     assigned = m.Assign(targets=[m.ZeroOrMore(), m.AssignTarget(target=m.Name(name.value)), m.ZeroOrMore()])
     nodes = {node for function in m.findall(module, m.FunctionDef()) for node in m.findall(function, assigned)}
@@ -146,12 +153,10 @@ def _dedented(node: _Statement) -> _Statement:
     return node.with_changes(leading_lines=[line for n, line in enumerate(lines) if line.comment or n == 0])
 
 
-def _is_builtin(name: str, scope: metadata.Scope) -> bool:
-    return any(isinstance(assignment.scope, metadata.BuiltinScope) for assignment in scope[name])
+def _is_builtin(name: str, scope: Scope) -> bool:
+    return any(isinstance(assignment.scope, BuiltinScope) for assignment in scope[name])
 
 
-def _is_global(name: str, scope: metadata.Scope) -> bool:
+def _is_global(name: str, scope: Scope) -> bool:
     scopes = [assignment.scope for assignment in scope[name]]
-    return bool(scopes) and all(
-        isinstance(defining, (metadata.GlobalScope, metadata.BuiltinScope)) for defining in scopes
-    )
+    return bool(scopes) and all(isinstance(defining, (GlobalScope, BuiltinScope)) for defining in scopes)

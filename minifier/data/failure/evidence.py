@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minifier.data import torch_names
 from minifier.data.failure.fingerprint import Failure, Fingerprint, was_wrapped
 from minifier.data.failure.frames import Link
 from minifier.data.failure.kinds import Aspect, Difference, Kind, Stage
+from minifier.data.torch_names import (
+    AOT_AUTOGRAD,
+    COMPILES_BACKWARD,
+    COMPILES_FRAME,
+    COMPILES_GRAPH,
+    OF_DYNAMO,
+    RUNS_BACKWARD,
+    RUNS_COMPILED,
+    RUNS_ENGINE,
+)
 
 
 def stage_shown(links: Sequence[Link]) -> Stage:
@@ -18,22 +27,17 @@ def stage_shown(links: Sequence[Link]) -> Stage:
         return Stage.BACKWARD_COMPILE
     if any(_runs_backward(of_link) for of_link in each):
         return Stage.BACKWARD_RUN
-    if any(torch_names.OF_DYNAMO in link["bases"] for link in links):
+    if any(OF_DYNAMO in link["bases"] for link in links):
         return Stage.COMPILE
-    if was_wrapped(links) or torch_names.COMPILES_FRAME in frames or torch_names.COMPILES_GRAPH in frames:
+    if was_wrapped(links) or COMPILES_FRAME in frames or COMPILES_GRAPH in frames:
         return Stage.COMPILE
     return Stage.RUN
 
 
 def _runs_backward(frames: Sequence[tuple[str, str]]) -> bool:
     """Whether a backward pass ran, and none that AOTAutograd traces while a graph is compiled."""
-    begins = next(
-        (place for place, frame in enumerate(frames) if frame in (torch_names.RUNS_BACKWARD, torch_names.RUNS_ENGINE)),
-        None,
-    )
-    return begins is not None and not {torch_names.COMPILES_FRAME, torch_names.COMPILES_GRAPH}.intersection(
-        frames[:begins]
-    )
+    begins = next((place for place, frame in enumerate(frames) if frame in (RUNS_BACKWARD, RUNS_ENGINE)), None)
+    return begins is not None and not {COMPILES_FRAME, COMPILES_GRAPH}.intersection(frames[:begins])
 
 
 def _compiles_backward(frames: Sequence[tuple[str, str]]) -> bool:
@@ -41,11 +45,10 @@ def _compiles_backward(frames: Sequence[tuple[str, str]]) -> bool:
 
     Before, the function that runs what was compiled called the compiler, too.
     """
-    if torch_names.COMPILES_BACKWARD in frames:
+    if COMPILES_BACKWARD in frames:
         return True
-    after = frames[frames.index(torch_names.RUNS_BACKWARD) + 1 :] if torch_names.RUNS_BACKWARD in frames else ()
-    is_other = bool(after) and after[0] != torch_names.RUNS_COMPILED
-    return is_other and not after[0][0].startswith(torch_names.AOT_AUTOGRAD)
+    after = frames[frames.index(RUNS_BACKWARD) + 1 :] if RUNS_BACKWARD in frames else ()
+    return bool(after) and after[0] != RUNS_COMPILED and not after[0][0].startswith(AOT_AUTOGRAD)
 
 
 def hang(stage: Stage, seconds: float, text: str = "") -> Failure:
@@ -74,7 +77,7 @@ def _failure(stage: Stage, kind: Kind, identity: str, message: str, text: str) -
 
 _RANKS = {aspect: rank for rank, aspect in enumerate(Aspect)}
 # Of one result, `assert_close` names the first of these before any other aspect.
-_SHOWN_FIRST = {Aspect.STRUCTURE: 0, Aspect.SHAPE: 1, Aspect.DEVICE: 2, Aspect.DTYPE: 3}
+_SHOWN_FIRST = (Aspect.STRUCTURE, Aspect.SHAPE, Aspect.DEVICE, Aspect.DTYPE)
 
 
 def failure_of_differences(differences: Sequence[Difference], sought: Fingerprint | None = None) -> Failure:
@@ -90,7 +93,7 @@ def failure_of_differences(differences: Sequence[Difference], sought: Fingerprin
         differences, key=lambda d: (d.is_of_backward, worst[d.where], results.index(d.where), _RANKS[d.aspect])
     )
     main = next((d for d in ranked if sought is not None and d.aspect.value == sought.message), ranked[0])
-    ordered = sorted(ranked, key=lambda d: (d.where != main.where, _SHOWN_FIRST.get(d.aspect, 4), d is not main))
+    ordered = sorted(ranked, key=lambda d: (d.where != main.where, _place(d.aspect), d is not main))
     kind = Kind.NON_FINITE if main.aspect is Aspect.NON_FINITE else Kind.WRONG_RESULT
     text = "".join(f"{difference.sentence}\n" for difference in ordered)
     aspects = tuple(dict.fromkeys(difference.aspect.value for difference in ordered))
@@ -102,3 +105,8 @@ def failure_of_differences(differences: Sequence[Difference], sought: Fingerprin
 def rank_of(failure: Failure) -> int:
     """Return the rank of a failure among wrong results: less is worse, and any other failure has less."""
     return _RANKS[Aspect(failure.fingerprint.message)] if failure.fingerprint.stage is Stage.COMPARE else -1
+
+
+def _place(aspect: Aspect) -> int:
+    """Return the place of an aspect in the order in which `assert_close` names them."""
+    return _SHOWN_FIRST.index(aspect) if aspect in _SHOWN_FIRST else len(_SHOWN_FIRST)

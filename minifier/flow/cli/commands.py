@@ -21,6 +21,7 @@ from minifier.flow.cli.options import (
     trust_option,
 )
 from minifier.flow.prepare import refuse_older_torch
+from minifier.process.interpreters import Interpreters
 
 
 class _Commands(click.Group):
@@ -49,6 +50,12 @@ def cli() -> None:
       5  an error of this tool
     130  Ctrl-C twice, or before there was anything to write
     """
+
+
+def _interpreters() -> Interpreters:
+    """Return the object that starts the interpreters of this command's verification."""
+    interpreters: Interpreters = click.get_current_context().obj
+    return interpreters
 
 
 def _seconds(*names: str, default: float, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -123,7 +130,7 @@ def run(script: str, arguments: tuple[str, ...], **values: Any) -> int:
         own = {name for parameter in click.get_current_context().command.params for name in parameter.opts}
         names = [argument.partition("=")[0] for argument in arguments]
         misplaced = [name for name in names if name.startswith("--") and name in own]
-        return run_command(asked, values["every"], Options.of(values), click.get_current_context().obj, misplaced)
+        return run_command(asked, values["every"], Options.of(values), _interpreters(), misplaced)
 
 
 @cli.command(
@@ -147,7 +154,7 @@ def reduce(case_dir: Path, trust: bool, **values: Any) -> int:
     from minifier.flow.cli.running import ends_as_json, reduce_command
 
     with ends_as_json(values["json"]):
-        return reduce_command(case_dir, Options.of(values), click.get_current_context().obj, trust)
+        return reduce_command(case_dir, Options.of(values), _interpreters(), trust)
 
 
 @cli.command(short_help="Run a repro, and say whether it still fails as it should.")
@@ -173,7 +180,7 @@ def check(repro: Path, timeout: float, trust: bool) -> int:
     refuse_older_torch()
     from minifier.flow.cli.running import check_command
 
-    return check_command(repro, timeout, click.get_current_context().obj, trust)
+    return check_command(repro, timeout, _interpreters(), trust)
 
 
 @cli.command(short_help="Ask what of the compiler is at fault in a finished run.")
@@ -191,7 +198,7 @@ def explain(folder: Path, budget: float, trust: bool) -> int:
     """
     from minifier.flow.cli.running import explain_command
 
-    return explain_command(folder, budget, click.get_current_context().obj, trust)
+    return explain_command(folder, budget, _interpreters(), trust)
 
 
 @cli.command("test", short_help="Write the repro of a finished run as a test for pytest.")
@@ -216,7 +223,7 @@ def test_(folder: Path, out: Path, trust: bool) -> int:
     """
     from minifier.flow.cli.running import test_command
 
-    return test_command(folder, out, click.get_current_context().obj, trust)
+    return test_command(folder, out, _interpreters(), trust)
 
 
 @cli.command(short_help="Write the reports of a finished run anew.")
@@ -378,7 +385,7 @@ def hunt(**values: Any) -> int:
     """
     from minifier.flow.cli.hunting import hunt_command
 
-    return hunt_command(values, click.get_current_context().obj)
+    return hunt_command(values, _interpreters())
 
 
 @cli.command()

@@ -60,7 +60,7 @@ class DistinctFailure:
 
 
 def distinct(records: Records) -> list[DistinctFailure]:
-    """Return the distinct failures: what is wrong without a word first, and what costs the most programs."""
+    """Return the distinct failures: first the silent ones, and of each kind those of the most programs."""
     by_key: dict[str, list[tuple[Group, dict[str, Any]]]] = {}
     for group in records.groups:
         path = group.folder.path / RESULT

@@ -10,7 +10,18 @@ from typing import Any
 import torch
 
 from minifier.data.failure import Aspect, Difference, ElementPair
-from minifier.torch_side.compare import judge_tensor
+from minifier.torch_side.compare.judge_tensor import (
+    Judgement,
+    Sample,
+    depends_on_draws,
+    eps_of,
+    is_near,
+    is_visible,
+    judge_draws,
+    judge_exact,
+    judge_floats,
+    visible_elements,
+)
 from minifier.torch_side.compare.results import Results, are_identical, dense, is_float
 from minifier.torch_side.compare.runs import EagerRuns
 
@@ -71,12 +82,12 @@ def value_of(results: Results | None, key: Key, pair: TensorPair) -> torch.Tenso
     return dense(value)
 
 
-def difference_of(pair: TensorPair, judgement: judge_tensor.Judgement) -> Difference:
+def difference_of(pair: TensorPair, judgement: Judgement) -> Difference:
     """Describe a wrong tensor."""
     return replace(_described(pair, judgement), has_nan=is_float(pair.eager) and bool(pair.eager.isnan().any()))
 
 
-def _described(pair: TensorPair, judgement: judge_tensor.Judgement) -> Difference:
+def _described(pair: TensorPair, judgement: Judgement) -> Difference:
     error, own, noise = judgement.error, judgement.eager_error, judgement.noise
     elements = furthest_elements(pair.compiled, pair.eager)
     if judgement.non_finite:
@@ -98,14 +109,12 @@ def _described(pair: TensorPair, judgement: judge_tensor.Judgement) -> Differenc
     return Difference(pair.aspect, pair.where, sentence, error, own, noise, elements)
 
 
-def excused_difference(
-    pair: TensorPair, judgement: judge_tensor.Judgement, samples: Sequence[judge_tensor.Sample]
-) -> Difference | None:
+def excused_difference(pair: TensorPair, judgement: Judgement, samples: Sequence[Sample]) -> Difference | None:
     """Describe a difference that eager's own variation excuses; None if only rounding or unwritten memory differ.
 
     Unwritten memory is NaN in one of the samples, and a number in eager or in another.
     """
-    visible = judge_tensor.visible_elements(pair.compiled, pair.eager)
+    visible = visible_elements(pair.compiled, pair.eager)
     if is_float(pair.eager) and samples:
         nans = torch.stack([_real(sample.value).isnan() for sample in samples])
         visible &= ~(nans.any(0) & ~(nans.all(0) & _real(pair.eager).isnan()))
@@ -152,7 +161,7 @@ def _digits(element: torch.Tensor) -> str:
     value: Any = element.item()
     if not is_float(element):
         return str(value)
-    digits = 1 + math.ceil(-math.log10(judge_tensor.eps_of(element.dtype)))
+    digits = 1 + math.ceil(-math.log10(eps_of(element.dtype)))
     return f"{value:.{digits}g}"
 
 
@@ -187,7 +196,7 @@ class Judgements:
     by_draws: pairs of other random numbers than eager's, of which only the spread was judged.
     """
 
-    judgements: dict[Key, judge_tensor.Judgement]
+    judgements: dict[Key, Judgement]
     loose: set[str]
     excused: tuple[Difference, ...]
     by_draws: frozenset[Key]
@@ -217,7 +226,7 @@ class _Judging:
         suspects = {
             key
             for key, judgement in judgements.items()
-            if judgement.wrong or judge_tensor.is_visible(pairs[key].compiled, pairs[key].eager)
+            if judgement.wrong or is_visible(pairs[key].compiled, pairs[key].eager)
         }
         by_draws: set[Key] = set()
         if runs.drew and not same_draws and any(j.wrong for j in judgements.values()):
@@ -226,7 +235,7 @@ class _Judging:
         if strict:
             judgements |= {key: replace(judgements[key], wrong=True) for key in suspects - final}
             final |= suspects
-        samples: dict[Key, list[judge_tensor.Sample]] = {key: [] for key in pairs}
+        samples: dict[Key, list[Sample]] = {key: [] for key in pairs}
         loose: set[str] = set()
         for n, (steps, unwritten) in enumerate(_VARIATIONS):
             wrong = [key for key, j in judgements.items() if j.wrong and key not in final]
@@ -244,18 +253,16 @@ class _Judging:
                 value = values[key]
                 if value is None:
                     final.add(key)  # eager's own shape varies
-                    judgements[key] = judge_tensor.Judgement(
-                        judgements[key].error, judgements[key].eager_error, None, wrong=False
-                    )
+                    judgements[key] = Judgement(judgements[key].error, judgements[key].eager_error, None, wrong=False)
                     continue
-                samples[key].append(judge_tensor.Sample(value, steps))
+                samples[key].append(Sample(value, steps))
                 judgements[key] = _judge(pairs[key], references[key], samples[key])
         right = [key for key in pairs if key in suspects - final and not judgements[key].wrong]
         steps, unwritten = _VARIATIONS[0]
         unmoved = [key for key in right if not samples[key]]  # one sample each, which their judgement did not need
         results = runs.variation(steps, unwritten) if unmoved else None
         for key, value in self._undisturbed(unmoved, results, steps).items() if results is not None else ():
-            samples[key] += [judge_tensor.Sample(value, steps)] if value is not None else []
+            samples[key] += [Sample(value, steps)] if value is not None else []
         differences = (excused_difference(pairs[key], judgements[key], samples[key]) for key in right)
         return Judgements(judgements, loose, tuple(filter(None, differences)), frozenset(by_draws))
 
@@ -301,7 +308,7 @@ class _Judging:
             values[key] = value
         return values
 
-    def _judge_by_draws(self, judgements: dict[Key, judge_tensor.Judgement]) -> set[Key]:
+    def _judge_by_draws(self, judgements: dict[Key, Judgement]) -> set[Key]:
         """Judge the tensors that depend on random numbers, if the backend draws other numbers. Return their keys."""
         runs = [self.runs.redrawn(1)]
         near = [_is_near(pair, value_of(runs[0], key, pair)) for key, pair in self.pairs.items()]
@@ -315,9 +322,9 @@ class _Judging:
                 if n == len(runs):
                     runs.append(self.runs.redrawn(1 + n))
                 value = value_of(runs[n], key, pair)
-                if value is not None and (values or judge_tensor.depends_on_draws(pair.eager, value)):
+                if value is not None and (values or depends_on_draws(pair.eager, value)):
                     values.append(value)
-                    judgements[key] = judge_tensor.judge_draws(pair.compiled, pair.eager, values)
+                    judgements[key] = judge_draws(pair.compiled, pair.eager, values)
                     judged_keys.add(key)
                 if not judgements[key].wrong:
                     break
@@ -325,9 +332,9 @@ class _Judging:
 
 
 def _is_near(pair: TensorPair, redrawn: torch.Tensor | None) -> bool | None:
-    if redrawn is None or not judge_tensor.depends_on_draws(pair.eager, redrawn):
+    if redrawn is None or not depends_on_draws(pair.eager, redrawn):
         return None
-    return judge_tensor.is_near(pair.compiled, pair.eager, redrawn)
+    return is_near(pair.compiled, pair.eager, redrawn)
 
 
 def _shape_moved(difference: Difference, results: Results) -> bool:
@@ -338,8 +345,6 @@ def _shape_moved(difference: Difference, results: Results) -> bool:
     return not difference.sentence.endswith(f"in eager ({shape})")
 
 
-def _judge(
-    pair: TensorPair, reference: torch.Tensor | None, samples: list[judge_tensor.Sample]
-) -> judge_tensor.Judgement:
-    judge = judge_tensor.judge_floats if is_float(pair.eager) else judge_tensor.judge_exact
+def _judge(pair: TensorPair, reference: torch.Tensor | None, samples: list[Sample]) -> Judgement:
+    judge = judge_floats if is_float(pair.eager) else judge_exact
     return judge(pair.compiled, pair.eager, reference, samples)

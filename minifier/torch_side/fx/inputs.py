@@ -20,7 +20,10 @@ from minifier.torch_side.fx.arguments import short
 from minifier.torch_side.fx.tensors import StoredTensors, flat, restrided
 from minifier.torch_side.torch_private import autograd, modes
 
-_RANDN_DTYPES = {*(torch.float32, torch.float64, torch.float16, torch.bfloat16), *(torch.complex64, torch.complex128)}
+_RANDN_DTYPES = {
+    *(torch.float32, torch.float64, torch.float16, torch.bfloat16),
+    *(torch.complex64, torch.complex128),
+}
 
 
 _MAX_DISK_FRACTION = 0.5  # of the free space, for the values of a graph
