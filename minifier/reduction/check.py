@@ -278,8 +278,10 @@ def probe_once(case: Case, name: str, settings: Settings, show: Callable[[Progre
     return Shown(judged.verdict is Verdict.SAME, by_verdict(runner.counts))
 
 
-_HANG_FACTOR = 5  # times the timeout: how long the final hang must last
-_MAX_ROUNDS = 3  # of a search that is repeated with a better rate or timeout
+_HANG_FACTOR = 3  # times the timeout: how long the final hang must last,
+_MIN_HANG_SECONDS = 10.0  # at the least,
+_MIN_SLOW_SECONDS = 30.0  # and where some graph has ended after that: a repro is given 20 seconds
+_MAX_ROUNDS = 3  # of a search that is repeated with a better rate
 
 
 def confirmed(
@@ -302,18 +304,23 @@ def confirmed(
 
 
 def confirmed_hang(
-    runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result
+    runner: ProbeRunner, budget: search.Budget, reduced: Case, result: search.Result
 ) -> tuple[Case, search.Result]:
-    """Wait much longer for the reduced hang. A run that ends was only slow: search again with a longer timeout."""
-    for _ in range(_MAX_ROUNDS):
-        timeout = runner.limits.seconds
-        runner.phase = "check"
-        runner.allow(_HANG_FACTOR * timeout)
-        (judged,) = runner.probe([reduced])
-        if judged.verdict is Verdict.SAME or result.ended is not search.Ending.PROVED:
-            runner.allow(timeout)
-            # The repro reports a hang after a round number of seconds, well above a passing run.
-            return replace(reduced, patience=max(10.0, 10.0 * math.ceil(_HANG_FACTOR * timeout / 10))), result
-        runner.allow(10 * judged.seconds)
-        reduced, result = reduce_ops(runner, case, budget, anew=True)
-    raise NoRepro("every timeout tried was too short: the backend takes ever longer, but ends")
+    """Wait much longer for the reduced hang. One that ends was only slow: the smallest graph of the search that does
+    not end takes its place, and the search goes on from there with that longer timeout."""
+    timeout = runner.limits.seconds
+    runner.phase = "check"
+    runner.allow(max(_MIN_HANG_SECONDS, _HANG_FACTOR * timeout))
+    if runner.probe([reduced])[0].verdict is Verdict.SAME:
+        runner.allow(timeout)
+    else:
+        runner.allow(max(_MIN_SLOW_SECONDS, _HANG_FACTOR * timeout))
+        larger = runner.larger(reduced)
+        place = flakiness.last_shown(larger, lambda each: runner.probe([each])[0].verdict is Verdict.SAME)
+        if place < 0:
+            raise NoRepro("the backend takes long, but it ends where it gets more time")
+        reduced = larger[place]
+        if result.ended is search.Ending.PROVED:
+            reduced, result = reduce_ops(runner, reduced, budget, anew=True)
+    # The repro reports a hang after a round number of seconds, well above a passing run.
+    return replace(reduced, patience=10.0 * math.ceil(timeout / 10)), result

@@ -130,7 +130,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         if sought.stage is Stage.COMPARE and not of_call:
             arguments = runner, case, budget, reduced, result
             reduced, result, guilty = runner.after("guilty op", at_guilty_op, (reduced, result, ()), *arguments)
-        reduced, ended = _beyond_ops(runner, case, budget, reduced, result, settings)
+        reduced, ended = _beyond_ops(runner, budget, reduced, result, settings)
     reduced = replace(with_empty_graph(runner, reduced), rate=runner.rate)
     try:
         case, reduced = runner.after("parameters", _with_parameters, (case, reduced), runner, case, reduced)
@@ -233,10 +233,10 @@ def _start(runner: ProbeRunner) -> Case:
 
 
 def _beyond_ops(
-    runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result, settings: Settings
+    runner: ProbeRunner, budget: search.Budget, reduced: Case, result: search.Result, settings: Settings
 ) -> tuple[Case, search.Ending]:
-    if case.failure.fingerprint.kind is Kind.TIMEOUT:
-        reduced, result = confirmed_hang(runner, case, budget, reduced, result)
+    if reduced.failure.fingerprint.kind is Kind.TIMEOUT:
+        reduced, result = confirmed_hang(runner, budget, reduced, result)
     else:
         reduced, result = confirmed(runner, budget, reduced, result)
     ended = result.ended
