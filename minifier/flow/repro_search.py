@@ -208,8 +208,11 @@ def _may_be_flaky(case: Case, check: Verification) -> bool:
 
 
 def with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Repro:
-    """Return the repro with its own exception in the last comment; the captured exception may name removed ops."""
-    if seen is None or seen.fingerprint.kind is not Kind.EXCEPTION or seen.fingerprint.stage is Stage.COMPARE:
+    """Return the repro with its own failure in the last comment: the captured exception may name removed ops, and the
+    script's hang was waited for longer."""
+    if seen is None or seen.fingerprint.stage is Stage.COMPARE:
+        return repro
+    if seen.fingerprint.kind not in (Kind.EXCEPTION, Kind.TIMEOUT):
         return repro
     head, found, rest = repro.text.rpartition(f"\n# {case.failure.line}\n")
     return replace(repro, text=f"{head}\n# {seen.line}\n{rest}") if found else repro

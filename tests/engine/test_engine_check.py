@@ -103,6 +103,12 @@ def test_a_hang_is_timed_by_what_ends(make_lab):
     lab, prober = make_lab(case, when(has("tanh"), hangs()), timeout=3.0)
     check(lab)
     assert max(prober.limits) == 3.0
+    backward = replace(hangs(), stage=Stage.BACKWARD_COMPILE.value)
+    forward_first = when(has("tanh"), hangs(), passes(seconds=0.5))  # compiled in 8 seconds
+    case = chain("cos", "sin", "tanh", "exp", failing=backward)
+    lab, _ = make_lab(case, when(lambda each: has("tanh")(each) and lab.limits.seconds > 8.0, backward, forward_first))
+    check(lab)
+    assert lab.limits.seconds == 15.0, "three times 5 seconds"
 
 
 @pytest.mark.parametrize(
