@@ -165,7 +165,8 @@ def hoisted(script: Script) -> Iterator[Edit]:
             for place, (child, text) in enumerate(operands.items()):
                 if _may_stand_alone(script, child):
                     put = in_place_of(node, child, script.parent.get(node))
-                    yield Edit({node: [put]}, key=(shape, text if _is_plain(child) else str(place)))
+                    part = text if _is_plain(child) else str(place)
+                    yield Edit({node: [put]}, key=(_around(script, node), shape, part))
 
 
 def _is_read(script: Script, node: cst.BaseExpression) -> bool:
