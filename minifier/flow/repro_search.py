@@ -210,9 +210,8 @@ def _may_be_flaky(case: Case, check: Verification) -> bool:
 def with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Repro:
     """Return the repro with its own failure in the last comment: the captured exception may name removed ops, and the
     script's hang was waited for longer."""
-    if seen is None or seen.fingerprint.stage is Stage.COMPARE:
-        return repro
-    if seen.fingerprint.kind not in (Kind.EXCEPTION, Kind.TIMEOUT):
+    kinds = (Kind.EXCEPTION, Kind.TIMEOUT)
+    if seen is None or seen.fingerprint.kind not in kinds or seen.fingerprint.stage is Stage.COMPARE:
         return repro
     head, found, rest = repro.text.rpartition(f"\n# {case.failure.line}\n")
     return replace(repro, text=f"{head}\n# {seen.line}\n{rest}") if found else repro
@@ -227,5 +226,4 @@ def _at_once(case: Case, memory: int | None, runs: int) -> int:
 
 def search_for(attempt: Attempt, case: Case) -> ReproSearch:
     """Return the search for a repro of this Case, which the attempt was reduced to."""
-    seconds = max(_MIN_SECONDS, 10 * attempt.case.script.seconds)
-    return ReproSearch(case, attempt.folder.path, seconds, attempt.run)
+    return ReproSearch(case, attempt.folder.path, max(_MIN_SECONDS, 10 * attempt.case.script.seconds), attempt.run)

@@ -203,24 +203,18 @@ def _where_eager_raises(failure: Failure, raised: Link) -> Failure:
 def calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
     """Set the timeout from candidates that pass: every probe that hangs waits that long.
 
-    The first that compiles anything may import half of the compiler: the slowest is asked twice.
+    What takes long is asked twice: the first that compiles anything may import half of the compiler.
     """
     runner.allow(min(_MAX_PASSING_SECONDS, runner.settings.timeout or _MAX_PASSING_SECONDS))
-    groups = atoms(case.graph)
-    candidates = [with_ops(case, names) for names in ((), *groups[:1], *groups[-1:])]
-    seconds: dict[int, float] = {}
-
-    def measure(place: int) -> None:
-        (judged,) = runner.probe([candidates[place]])
+    groups, seconds = atoms(case.graph), [0.0]
+    for names in ((), *groups[:1], *groups[-1:]):
+        candidate = with_ops(case, names)
+        (judged,) = runner.probe([candidate])
+        if judged.verdict is Verdict.PASS and judged.seconds > _SLOW_SECONDS:
+            (judged,) = runner.probe([candidate])
         if judged.verdict is Verdict.PASS:
-            seconds[place] = judged.seconds
-
-    for place in range(len(candidates)):
-        measure(place)
-    slowest = max(seconds, key=lambda place: seconds[place], default=0)
-    if seconds.get(slowest, 0.0) > _SLOW_SECONDS:
-        measure(slowest)
-    flakiness.set_timeout(runner, max(seconds.values(), default=0.0))
+            seconds.append(judged.seconds)
+    flakiness.set_timeout(runner, max(seconds))
 
 
 def _without_symbols(runner: ProbeRunner, case: Case) -> Case:

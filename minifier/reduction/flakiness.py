@@ -37,14 +37,13 @@ def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
     More tries measure the rate if the answers differ or all pass. If all show another failure, more tries collect the
     forms of a race.
     """
-    seconds = case.script.seconds
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         tries = runner.probe([case])
         while _ended_ahead(runner, tries[0]):
             runner.allow(_LONGER_FACTOR * runner.limits.seconds)
             tries = runner.probe([case])
         return tries
-    tries = runner.probe([case] * (2 if runner.workers > 1 and seconds < _EXPENSIVE_PROBE_SECONDS else 1))
+    tries = runner.probe([case] * (2 if runner.workers > 1 and case.script.seconds < _EXPENSIVE_PROBE_SECONDS else 1))
     if len(tries) == 1 and tries[0].verdict is Verdict.SAME and tries[0].seconds < _EXPENSIVE_PROBE_SECONDS:
         tries += runner.probe([case])
     if all(judged.verdict is Verdict.OTHER for judged in tries):
@@ -61,12 +60,10 @@ def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
 def _ended_ahead(runner: ProbeRunner, judged: Judged) -> bool:
     """Whether a probe was ended at a stage ahead of the one that hangs, and may get more time: a backward pass that
     hangs comes after a forward pass that is compiled as a whole."""
-    longest = runner.settings.timeout or MAX_TIMEOUT_SECONDS
-    if judged.failure is None or _LONGER_FACTOR * runner.limits.seconds > min(longest, runner.settings.seconds_left):
-        return False
-    seen, sought = judged.failure.fingerprint, runner.sought
-    stages = list(Stage)
-    return seen.kind is Kind.TIMEOUT and stages.index(seen.stage) < stages.index(sought.stage)
+    longest = min(runner.settings.timeout or MAX_TIMEOUT_SECONDS, runner.settings.seconds_left)
+    seen, stages = judged.failure.fingerprint if judged.failure else runner.sought, list(Stage)
+    is_ahead = seen.kind is Kind.TIMEOUT and stages.index(seen.stage) < stages.index(runner.sought.stage)
+    return is_ahead and _LONGER_FACTOR * runner.limits.seconds <= longest
 
 
 def seek_forms(runner: ProbeRunner, tries: list[Judged]) -> bool:

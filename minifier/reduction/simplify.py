@@ -165,14 +165,9 @@ class Simplifier:
         that shows the failure through Dynamo is then the simplest one, and the passes must run again.
         """
         case, runner = self.case, self.runner
-        if (
-            runner.sought.stage is not Stage.COMPARE
-            or goes_through_dynamo(case)
-            or case.graph.attributes
-            or case == self.accepted[0]
-        ):
+        if runner.sought.stage is not Stage.COMPARE or goes_through_dynamo(case) or case.graph.attributes:
             return False
-        if self.stopped or self.budget.ending(runner.total):
+        if case == self.accepted[0] or self.stopped or self.budget.ending(runner.total):
             return False
         compiled = [replace(each, through_dynamo=True) for each in self.accepted]
         last = last_shown(compiled, lambda each: runner.probe([each])[0].verdict in (Verdict.SAME, Verdict.UNRESOLVED))
@@ -346,7 +341,8 @@ class Simplifier:
             self._ran_of, self._ran = self.case, {}
         prepared, case = self.runner.prepared, self.case
         keys = [
-            self.runner.key_of(each) if _is_single(steps) else "" for each, steps in zip(changed, tries, strict=True)
+            self.runner.key_of(each) if [len(edits) for edits in steps] == [1] else ""
+            for each, steps in zip(changed, tries, strict=True)
         ]
         asked = [place for place, each in enumerate(changed) if each != case and keys[place] not in self._ran]
         jobs = [lambda steps=tries[place]: run_without_backend(prepared, case, steps) for place in asked]
@@ -433,10 +429,6 @@ class Simplifier:
         return found
 
 
-def _is_single(steps: Sequence[Alternatives]) -> bool:
-    return [len(edits) for edits in steps] == [1]
-
-
 def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Alternatives]]:
     return ([[edit]] for row in rows for edit in row.edits)
 
@@ -450,10 +442,8 @@ def with_cut_values(runner: ProbeRunner, whole: Case, case: Case) -> Case:
         return case
     folder = runner.scratch / "cut"
     folder.mkdir(exist_ok=True)
-    names = [item.name for item in unknown]
-    (result,) = runner.run(
-        [lambda: run_eagerly(runner.prepared, whole.graph, whole.inputs, whole.state, names, folder)]
-    )
+    arguments = whole.graph, whole.inputs, whole.state, [item.name for item in unknown], folder
+    (result,) = runner.run([lambda: run_eagerly(runner.prepared, *arguments)])
     if result is None or result["status"] != "pass":
         return case
     runner.prepared.record(folder)

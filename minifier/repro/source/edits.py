@@ -162,11 +162,10 @@ def hoisted(script: Script) -> Iterator[Edit]:
             shape = script.code(node)
             for child, text in operands.items():
                 shape = shape if _is_plain(child) else shape.replace(text, "_", 1)
-            for place, (child, text) in enumerate(operands.items()):
+            for place, child in enumerate(operands):
                 if _may_stand_alone(script, child):
                     put = in_place_of(node, child, script.parent.get(node))
-                    part = text if _is_plain(child) else str(place)
-                    yield Edit({node: [put]}, key=(_around(script, node), shape, part))
+                    yield Edit({node: [put]}, key=(_around(script, node), shape, str(place)))
 
 
 def _is_read(script: Script, node: cst.BaseExpression) -> bool:
