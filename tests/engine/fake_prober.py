@@ -11,6 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from torch._dynamo.output_graph import OutputGraph
+
 from minifier.data.case import Case
 from minifier.data.case.serial import pack
 from minifier.data.failure import Aspect, Difference, Failure, Stage
@@ -21,6 +23,7 @@ from minifier.reduction.probe.verdicts import seen
 
 Fault = Callable[[Case], ChildEnd]
 Condition = Callable[[Case], bool]
+CALL_USER_COMPILER = OutputGraph.call_user_compiler
 
 
 def passes(seconds: float = 0.01) -> ChildEnd:
@@ -196,11 +199,11 @@ class BackendProber(FakeProber):
         self.fault = self._evaluated
 
     def _evaluated(self, case: Case) -> ChildEnd:
+        OutputGraph.call_user_compiler = CALL_USER_COMPILER  # which a probe hooks in a process of its own
         try:
-            answer = evaluate(self.prepared, case, self.prepared.case.failure.fingerprint.stage)
+            return ChildEnd(evaluate(self.prepared, case, self.prepared.case.failure.fingerprint.stage), 0.01, status=0)
         except Exception:
             return ChildEnd(None, 0.01, status=0, fault=traceback.format_exc())
-        return ChildEnd(answer, 0.01, status=0)
 
 
 def run_here(jobs: Iterable[Job], limits: Limits, scratch: Path) -> list[ChildEnd]:

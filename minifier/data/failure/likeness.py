@@ -10,7 +10,8 @@ from minifier.data.failure.fingerprint import DAMAGED_HEAP, Failure, Fingerprint
 from minifier.data.failure.frames import Frame, is_beside_torch
 from minifier.data.failure.kinds import Kind, Stage
 
-_MAX_PROPORTION_DROP = 100.0  # a failure whose proportion shrinks by a larger factor is another
+_MAX_PROPORTION_DROP = 100.0  # a failure whose proportion shrinks by a larger factor is another,
+_CLEAR_PROPORTION = 1e4  # unless it is still as large: far more than rounding in float32 explains
 _FRAME = re.compile(r'^\s*File "([^"\n]+)", line \d+, in (.+)$', re.MULTILINE)
 
 
@@ -18,11 +19,10 @@ def proportion(failure: Failure) -> float | None:
     """Return the worst error in the failure's aspect, in multiples of eager's error or noise; None if unknown.
 
     Later layers increase both alike."""
-    aspect = failure.fingerprint.message
     ratios = []
     for difference in failure.differences:
         eager = max(difference.eager_error or 0.0, difference.noise or 0.0)
-        if difference.aspect.value == aspect and difference.error is not None and eager > 0:
+        if difference.aspect.value == failure.fingerprint.message and difference.error is not None and eager > 0:
             ratios.append(difference.error / eager)
     return max(ratios, default=None)
 
@@ -52,7 +52,7 @@ def is_alike(sought: Failure, seen: Failure) -> bool:
     if eager_is_not_finite(seen) and not eager_is_not_finite(sought):  # a program that a reader takes for broken
         return False
     expected, actual = proportion(sought), proportion(seen)
-    return expected is None or actual is None or actual >= expected / _MAX_PROPORTION_DROP
+    return expected is None or actual is None or actual >= min(expected / _MAX_PROPORTION_DROP, _CLEAR_PROPORTION)
 
 
 def matches(sought: Fingerprint, seen: Failure, pattern: str) -> bool:
