@@ -88,8 +88,7 @@ class _Measurement:
         steps = literal_steps(self.case) if self.simplifier.wants("literals") else []
         if not (rows or views or values or steps or self.case.has_other_inputs) or not self._is_steady():
             return
-        tensors = [item for item in self.case.inputs if isinstance(item, TensorInput)]
-        contiguous = {item.name for item in tensors if item.meta.is_contiguous}  # also with any stride of a size of 1
+        strided = {_STRIDE + item.name: item for item in _tensors(self.case) if not item.meta.is_contiguous}
         rows.sort(key=lambda pair: (not pair[1].name.startswith(_STRIDE), pair[0] not in ("sizes", "dtypes")))
         self.simplifier.expected = self._expected(rows)
         for family, row in rows:
@@ -102,10 +101,12 @@ class _Measurement:
                     self.needs.changes.append(row.change)
             elif self._is_row_gone(family, row):
                 self.needs.changes.append(row.change)
-                if row.name.startswith(_STRIDE) and row.name.removeprefix(_STRIDE) not in contiguous:
+                if strided_input := strided.get(row.name):
                     if self._any_shows(family, row.edits) is False:
-                        self.needs.sentences.append("an input that is not contiguous")
-                    self._strided.add(row.name.removeprefix(_STRIDE))
+                        meta = strided_input.meta
+                        overlap = " (its elements overlap in memory)" if meta.span < meta.elements else ""
+                        self.needs.sentences.append(f"an input that is not contiguous{overlap}")
+                    self._strided.add(strided_input.name)
         programs = self.simplifier.programs
         alike = programs([without_other_inputs]) if self.case.has_other_inputs else []
         if alike and self._pass(alike):
@@ -144,8 +145,7 @@ class _Measurement:
         inputs = self.case.inputs
         bases_of_views = (base.name for base in bases(inputs).values())
         shared = {*views_among(inputs), *bases_of_views, *floats_in_tensors(self.case)}
-        tensors = [item for item in inputs if isinstance(item, TensorInput) and item.name not in shared]
-        return [item for item in tensors if item.source != plain(item, None)]
+        return [item for item in _tensors(self.case) if item.name not in shared and item.source != plain(item, None)]
 
     def _is_steady(self) -> bool:
         """Return whether the minimal Case itself fails in most draws. Otherwise passing draws tell little."""
@@ -162,8 +162,7 @@ class _Measurement:
         return [each for each in self.simplifier.programs(edits) if not self._is_without_strides(each)]
 
     def _is_without_strides(self, case: Case) -> bool:
-        tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
-        return any(item.name in self._strided and item.meta.is_contiguous for item in tensors)
+        return any(item.name in self._strided and item.meta.is_contiguous for item in _tensors(case))
 
     def _draws(self, case: Case) -> Sequence[Case] | None:
         """Return the Case with each draw of its inputs; None if it has values that cannot be drawn."""
@@ -262,8 +261,7 @@ class _Measurement:
 
         A value that no program can have is left out."""
         taken = {*numbers(self.case), size, size - 1, size + 1}
-        shapes = [item.meta.shape for item in self.case.inputs if isinstance(item, TensorInput)]
-        sizes = sorted({n for shape in shapes for n in shape} - {0, size})
+        sizes = sorted({n for item in _tensors(self.case) for n in item.meta.shape} - {0, size})
         changes = [
             (other, next(n for n in itertools.count(least) if n not in taken))
             for other in sizes
@@ -314,9 +312,13 @@ class _Measurement:
         self.needs.sentences.append(sentences.get(how, ""))
 
 
+def _tensors(case: Case) -> list[TensorInput]:
+    return [item for item in case.inputs if isinstance(item, TensorInput)]
+
+
 def _dimensions(case: Case, size: int) -> str | None:
     """Return ` in dimension 1 of `x``: the dimensions of inputs of this size; "" if each is, and None if none is."""
-    tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
+    tensors = _tensors(case)
     sizes = [(n, f"dimension {dim} of `{item.name}`") for item in tensors for dim, n in enumerate(item.meta.shape)]
     places = [place for n, place in sizes if n == size]
     if len(places) == len(sizes):
@@ -360,7 +362,7 @@ def _parts(case: Case) -> tuple[object, ...]:
 def can_be_drawn(case: Case, among: Collection[str] | None = None) -> bool:
     """Return whether all values, or those of the inputs `among`, are constants or can be drawn again."""
     floats = floats_in_tensors(case)
-    items = [item for item in case.inputs if isinstance(item, TensorInput) and item.name not in floats]
+    items = [item for item in _tensors(case) if item.name not in floats]
     return all(_can_be_drawn(item) for item in items if among is None or item.name in among)
 
 

@@ -38,6 +38,7 @@ REFUSED = {
     "approximate": lambda gm, inputs: any(n.kwargs.get("approximate") == "tanh" for n in _nodes(gm, "gelu")),
     "gelu": lambda gm, inputs: _nodes(gm, "gelu"),
     "nan": lambda gm, inputs: _nodes(gm, "relu") and torch.isnan(inputs[0]).any(),
+    "overlapping": lambda gm, inputs: _nodes(gm, "relu") and torch._debug_has_internal_overlap(inputs[0]) == 1,
     "large": lambda gm, inputs: _nodes(gm, "relu") and inputs[0].max() > 5,
     "layer_norm": lambda gm, inputs: _nodes(gm, "layer_norm"),
     "relu_before_sin": lambda gm, inputs: any(_reaches(a, b) for a in _nodes(gm, "relu") for b in _nodes(gm, "sin")),
