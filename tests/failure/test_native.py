@@ -12,7 +12,7 @@ STACK = """SIGSEGV(11), PID: 7, Thread 7:
  frame #0: c10::FatalSignalHandler::stacktraceSignalHandler(bool) + 0x8f (0x7f0 in /x/libc10.so)
 frame #1: <unknown function> + 0x3c050 (0x7f0 in /lib/x86_64-linux-gnu/libc.so.6)
 frame #2: gsignal + 0x12 (0x7f0 in /lib/x86_64-linux-gnu/libc.so.6)
-frame #3: acme::Lowering::tile(acme::Op&) + 0x1f (0x7f0 in /home/me/libacme.so)
+frame #3: acme::(anonymous namespace)::tile(acme::Op&) + 0x1f (0x7f0 in /home/me/libacme.so)
 frame #4: <unknown function> + 0x8608 (0x7f0 in /home/me/libacme_rt.so.2)
 <omitting python frames>
 frame #9: main + 0x1 (0x7f0 in /usr/bin/python)
@@ -95,8 +95,8 @@ def test_a_diagnostics_place_and_numbers_do_not_count():
 
 
 def test_native_frames_are_those_of_the_thread_that_died():
-    assert native_frames(f"noise\n{STACK}") == ("acme::Lowering::tile", "libacme_rt.so.2")
-    assert native_identity(STACK) == "acme::Lowering::tile" and native_frames("noise") == ()
+    assert native_frames(f"noise\n{STACK}") == ("acme::(anonymous namespace)::tile", "libacme_rt.so.2")
+    assert native_identity(STACK) == "acme::(anonymous namespace)::tile" and native_frames("noise") == ()
 
 
 def death(output, number="SIGSEGV"):
@@ -107,7 +107,7 @@ def test_two_deaths_are_told_apart_where_both_are_known():
     here, there, unknown = death(STACK), death(STACK.replace("tile", "fuse")), death("")
     assert not same(here.fingerprint, there.fingerprint)
     assert same(here.fingerprint, unknown.fingerprint) and same(unknown.fingerprint, here.fingerprint)
-    assert here.written == "acme::Lowering::tile\nlibacme_rt.so.2"
+    assert here.written == "acme::(anonymous namespace)::tile\nlibacme_rt.so.2"
 
 
 @pytest.mark.parametrize("kind", [Kind.TIMEOUT, Kind.OUT_OF_MEMORY, Kind.WRONG_RESULT])

@@ -151,7 +151,7 @@ TRACED = """Data-dependent branching
 from user code:
    File "/home/me/model.py", line 28, in forward
     spread = self.reset()
-             ^^^^^^^^^^^^
+  File "<string>", line 2, in made
   File "{}", line 101, in drawn
     if mean < low:
        ^^^^^^^^^^

@@ -372,7 +372,7 @@ def native_frames(output: str) -> tuple[str, ...]:
         library = PurePosixPath(found["library"]).name
         if library.startswith(_LIBRARIES_OF_LIBC) or found["symbol"].startswith(_PLUMBING):
             continue
-        symbol = found["symbol"].partition("(")[0]
+        symbol = re.split(r"\((?!anonymous namespace\))", found["symbol"])[0]  # without its arguments
         frames.append(library if symbol == "<unknown function>" else symbol)
     return tuple(frames[:_MAX_FRAMES])
 

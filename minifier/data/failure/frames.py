@@ -18,7 +18,7 @@ Link = dict[str, Any]
 TESTING = ("torch.testing", "numpy.testing", "unittest")  # modules whose functions check
 STDLIB_FOLDERS = tuple(filter(None, (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))))
 _TRACED, _ADVICE = "from user code:", "\nSet TORCHDYNAMO_VERBOSE"
-_TRACED_FRAME = re.compile(r'^ *File "([^"\n]+)", line \d+, in (.+)\n +(\S.*)$', re.MULTILINE)
+_TRACED_FRAME = re.compile(r'^ *File "([^"\n]+)", line \d+, in (.+)\n +(?!File ")(\S.*)$', re.MULTILINE)
 # The first lines of the explanation and the debug context of an `Unsupported`.
 _GRAPH_BREAK = re.compile(r"^ *Explanation: (.*)(?:\n.*)*?\n *Developer debug context: (.*)$", re.MULTILINE)
 _IN_BRACKETS = re.compile(r"""\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}|<[^<>]*>|'[^']*'|"[^"]*\"""")

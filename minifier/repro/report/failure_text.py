@@ -74,12 +74,15 @@ _OF_THE_SCRIPT = re.compile(r" at line \d+|; with other rounding [^:]*")  # whic
 
 
 def title_of(case: Case) -> str:
-    """Return the title of an issue about the failure: `[backend] SIGFPE compiling torch.matmul with an empty input`."""
+    """Return the title of an issue about the failure: `[backend] SIGFPE compiling torch.matmul with an empty input`.
+
+    It is read as it stands, so it has quotes in the place of backticks.
+    """
     message = headline(case.failure.message) if case.level is Level.SOURCE and _has_message(case) else ""
     message = _OF_THE_SCRIPT.sub("", case.script.sight) or message
     said = f": {shortened(message, _MAX_TITLE_MESSAGE_CHARS)}" if message else ""
     name = "torch.compile" if case.level is Level.SOURCE and case.backend.name == "eager" else case.backend.name
-    return f"[{name}] {event_of(case)}{_condition(case)}{said}"
+    return f"[{name}] {event_of(case)}{_condition(case)}{said}".replace("`", "'")
 
 
 def event_of(case: Case) -> str:

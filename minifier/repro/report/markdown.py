@@ -40,12 +40,12 @@ def code(text: str) -> str:
     return f"{fence}{space}{text}{space}{fence}" if text else ""
 
 
-def prose(text: str) -> str:
+def prose(text: str, line: str = "") -> str:
     """Return a text as a line of Markdown that shows it: inline code stays, and a word that is no mere word becomes it.
 
-    `it reads a*b` becomes "it reads `a*b`".
+    `it reads a*b` becomes "it reads `a*b`". `line` is the line's beginning, such as the mark of a heading.
     """
-    text, written, end = " ".join(text.split()), "", 0
+    text, written, end = " ".join(text.split()), line, 0
     for token in _TOKEN.finditer(text):
         piece = token[0]
         is_word = token["ticks"] is None
@@ -140,7 +140,7 @@ def _with_shorter_blocks(section: Section, characters: int) -> Section:
 
 
 def _joined(title: str, sections: Iterable[Section], left_out: Sequence[str] = ()) -> str:
-    paragraphs = [f"# {prose(title)}"] if title else []
+    paragraphs = [prose(title, "# ")] if title else []
     for section in sections:
         heading = [f"{'#' * section.level} {prose(section.title)}"] if section.title else []
         paragraphs += [*heading, *section.blocks]
