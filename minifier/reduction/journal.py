@@ -76,6 +76,7 @@ class Known:
     skipped: tuple[Entry, ...] = ()
     tries: dict[str, int] = field(default_factory=dict)
     counts: Counter[Verdict] = field(default_factory=Counter)
+    failing_ops: set[int] = field(default_factory=set)  # how many ops the candidates have that show the failure
 
     def answer(self, key: str, tries: int) -> bool | None:
         """Return whether the failure showed; None if unknown. "No" counts only after so many tries."""
@@ -175,11 +176,14 @@ def read_known(path: Path, terms: str = "") -> Known:
         try:
             key = unpack(str, line["key"])
             verdict, tries = Verdict(line["verdict"]), unpack(int, line.get("tries", 1))
+            ops = unpack(int, line.get("ops", 0))
         except (KeyError, ValueError):
             continue
         known.counts[verdict] += 1
         if verdict is not Verdict.UNRESOLVED:
             known.verdicts[key], known.tries[key] = verdict, tries
+        if verdict is Verdict.SAME and ops:
+            known.failing_ops.add(ops)
     for entry in known.skipped:
         known.verdicts[entry.key] = Verdict.OTHER
         known.tries.pop(entry.key, None)

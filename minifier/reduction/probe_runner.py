@@ -318,20 +318,13 @@ class ProbeRunner:
         self._show(case, judged)
 
     def _show(self, case: Case, judged: Judged) -> None:
-        size = None if self.best is None else len(self.best.graph.ops)
+        ops = self.journal.known.failing_ops | ({len(self.best.graph.ops)} if self.best is not None else set())
+        size = min(ops, default=None)  # of an interrupted run too, which this one goes on with
         to_prove = (size or 0) if self.phase == _PROOF else 0
         step = f"{self.phase} {self.pass_name}".strip()
-        self.show(
-            Progress(
-                Phase.REDUCING,
-                step=step,
-                size=size,
-                probes=self.total,
-                probe=f"{step}, {counted(len(case.graph.ops), 'op')}: {judged.verdict.value} in {judged.seconds:.2f} s",
-                to_prove=to_prove,
-                seconds_to_prove=to_prove * self.last_seconds,
-            )
-        )
+        probe = f"{step}, {counted(len(case.graph.ops), 'op')}: {judged.verdict.value} in {judged.seconds:.2f} s"
+        progress = Progress(Phase.REDUCING, step=step, size=size, probes=self.total, probe=probe)
+        self.show(replace(progress, to_prove=to_prove, seconds_to_prove=to_prove * self.last_seconds))
 
 
 def _names(case: Case) -> frozenset[str]:

@@ -95,9 +95,11 @@ class Reduced:
 @pytest.fixture
 def reduce(folder: Path) -> Callable[..., Reduced]:
     """`reduce(case, fault, workers=1, ...)`: the whole stage, `fault=None` for the Case's real backend;
-    `reduce.probers` has the probers of all calls. Without `slips`, no step may end with an error of the tool."""
+    `reduce.probers` has the probers of all calls, `reduce.sizes` the numbers of ops that
+    are shown. Without `slips`, no step may end with an error of the tool."""
     made: list[Path] = []
     probers: list[FakeProber] = []
+    sizes: list[int | None] = []
 
     def run(
         case: Case,
@@ -126,11 +128,12 @@ def reduce(folder: Path) -> Callable[..., Reduced]:
 
         summary = reduce_case(
             ReductionTask(load(source), out, Settings(**settings), doubtful=doubtful),  # type: ignore[arg-type]
+            lambda progress: sizes.append(progress.size),
             make_prober=make_prober,
             run_jobs=run_here,
         )
         assert slips or interrupt is not KeyboardInterrupt or not summary.errors, summary.errors
         return Reduced(summary, out, probers[-1])
 
-    run.probers = probers  # type: ignore[attr-defined]
+    run.probers, run.sizes = probers, sizes  # type: ignore[attr-defined]
     return run
