@@ -25,7 +25,7 @@ class Guilt(Enum):
 _SENTENCES = {
     Guilt.PROVED: "with eager's values up to {op}, the failure of the whole graph is gone",
     Guilt.REPEATED: "with eager's values up to another call, of {op}, the failure of the whole graph is gone",
-    Guilt.NONE: "the reduced graph's ops are wrong, but the results of the whole graph for {op}",
+    Guilt.NONE: "the reduced graph's ops are wrong too, but the whole graph's results are wrong because of {op}",
 }
 
 
