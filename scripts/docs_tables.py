@@ -51,7 +51,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "options of run and reduce": lambda: options("run", "reduce"),
     "options of check": lambda: options("check"),
     "options of report": lambda: options("report"),
-    "starts": lambda: table(("start", "when"), ((start.name or "(every run)", start.when) for start in STARTS)),
+    "starts": lambda: table(("start", "when"), ((start.name, start.when) for start in STARTS)),
     "passes over a graph": lambda: passes(GRAPH_PASSES),
     "passes over a script": lambda: passes(SCRIPT_PASSES),
 }

@@ -181,8 +181,8 @@ class Attempt:
         return self.asked.program
 
     def took(self, name: str) -> Attempt:
-        """Return this attempt with a further name in `fallbacks`; as it is, for a start without a name."""
-        return replace(self, fallbacks=(*self.fallbacks, name)) if name else self
+        """Return this attempt with a further name in `fallbacks`."""
+        return replace(self, fallbacks=(*self.fallbacks, name))
 
 
 @contextlib.contextmanager

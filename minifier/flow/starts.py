@@ -68,9 +68,9 @@ class Start:
     """A start, for an attempt to which it `applies`.
 
     `take` returns the attempt with another reduction, and perhaps with a repro of it already. It raises NoRepro, or
-    returns the attempt as it is, if the failure does not show in this way. `name` is what the report lists; "" for what
-    every run does: reduce the Case as captured, search a repro of it. `when` says in words when it applies. What
-    `is_last` is begun even after the time of the run, and takes little time then.
+    returns the attempt as it is, if the failure does not show in this way. `when` says in words when it applies. What
+    `is_last` is begun even after the time of the run, and takes little time then. What `is_usual` is a step of a run
+    without obstacles: the report does not list its name, and its reduction stays even if no repro comes of it.
     """
 
     name: str
@@ -78,6 +78,7 @@ class Start:
     applies: Callable[[Attempt], bool]
     take: Callable[[Attempt], Attempt]
     is_last: bool = False
+    is_usual: bool = False
 
 
 def through_starts(attempt: Attempt) -> Attempt:
@@ -106,13 +107,13 @@ def _has_time(attempt: Attempt) -> bool:
 def _after(start: Start, attempt: Attempt) -> Attempt:
     """Take the start. What it leads to stands for the attempt if it has a repro, or is the first reduction."""
     run = attempt.run
-    if start.name and attempt.reduced is not None:
+    if not start.is_usual and attempt.reduced is not None:
         run.ui.say(f"{start.when}: going on to {start.name}")
     with _minimal_put_back(attempt, start.take is not _find_repro) as undo:
         again = run.after(functools.partial(_taken, start), attempt)
         if again.reduced is attempt.reduced:  # a repro of the same Case was sought, or the start came to nothing
-            return again.took(start.name) if again.repro is not None else again
-        stays = attempt.reduced is None or not start.name
+            return _listed(start, again) if again.repro is not None else again
+        stays = attempt.reduced is None or start.is_usual
         if stays:
             undo.pop_all()
         if attempt.reduced is None:
@@ -123,7 +124,11 @@ def _after(start: Start, attempt: Attempt) -> Attempt:
         if not (stays or is_rarer or again.repro is not None):  # that a failure is rarer is told without a repro too
             return attempt
         undo.pop_all()
-    return again.took(start.name)
+    return _listed(start, again)
+
+
+def _listed(start: Start, attempt: Attempt) -> Attempt:
+    return attempt if start.is_usual else attempt.took(start.name)
 
 
 def _taken(start: Start, attempt: Attempt) -> Attempt:
@@ -165,6 +170,10 @@ def reduce(attempt: Attempt) -> Attempt:
             raise
         return replace(attempt, error=error)
     return replace(attempt, reduced=reduced, error=None)
+
+
+def _is_unreduced(attempt: Attempt) -> bool:
+    return attempt.is_probed and attempt.reduced is None and attempt.error is None
 
 
 def _has_transforms(case: Case) -> bool:
@@ -466,12 +475,7 @@ def _script(attempt: Attempt) -> Attempt:
 
 
 STARTS = (
-    Start(
-        "",
-        "ahead of all",
-        lambda attempt: attempt.is_probed and attempt.reduced is None and attempt.error is None,
-        reduce,
-    ),
+    Start("reduce the Case as captured", "ahead of all", _is_unreduced, reduce, is_usual=True),
     Start(
         RECORDED,
         "compiled code failed that may have changed its inputs unseen, or in a backward pass: the script runs again",
@@ -519,12 +523,7 @@ STARTS = (
         lambda attempt: isinstance(attempt.error, OtherMessage) and not attempt.case.failure.fingerprint.any_message,
         lambda attempt: _with_any_message(_through_dynamo(attempt.case)),
     ),
-    Start(
-        "take the Case as captured",
-        "an error of this tool ended the reduction",
-        lambda attempt: attempt.is_probed and attempt.reduced is None and attempt.error is None,
-        take_as_captured,
-    ),
+    Start("take the Case as captured", "an error of this tool ended the reduction", _is_unreduced, take_as_captured),
     Start(
         "reduce the script of a graph of transforms",
         "the ops that are left after thirty probes are what transforms of torch.func do",
@@ -532,22 +531,25 @@ STARTS = (
         _unless_interrupted(_short_script),
     ),
     Start(
-        "",
+        "reduce with all probes",
         "thirty probes did not end the reduction",
         _is_cut_short,
         _unless_interrupted(lambda attempt: replace(attempt, reduced=_reduced(attempt, attempt.case))),
+        is_usual=True,
     ),
     Start(
-        "",
-        "smaller graphs fail in the same function with other messages: the message is left out of the comparison",
+        "reduce without comparing messages",
+        "smaller graphs fail in the same function with other messages",
         _has_varying_messages,
         _unless_interrupted(_without_message),
+        is_usual=True,
     ),
     Start(
-        "",
-        "the Case is reduced: a repro of it is searched",
+        "search a repro",
+        "the Case is reduced",
         lambda attempt: attempt.reduced is not None and attempt.repro_result is None,
         _find_repro,
+        is_usual=True,
     ),
     Start(
         "take the backend eager",
