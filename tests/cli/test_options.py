@@ -92,5 +92,8 @@ def test_a_misspelt_backend_is_told_before_the_script_runs(tmp_path, monkeypatch
 
 
 def test_sources_are_listed_without_a_backend():
-    shown = CliRunner().invoke(cli, ["hunt", "--list"])
+    shown, here = (
+        CliRunner().invoke(cli, ["hunt", "--list", *of]) for of in ([], ["programs", __file__.rpartition("/")[0]])
+    )
     assert shown.exit_code == 0 and "compose" in shown.output and "MODULE:NAME" in shown.output
+    assert here.exit_code == 0 and "--backend" in here.output and "compose" not in here.output

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_hunt import BACKEND, lines
+from test_hunt import lines, planted
 
 # Far more programs than a batch; one of them kills the process that tries programs, once.
 PROGRAMS = """
@@ -34,25 +34,16 @@ PROGRAMS = """
 """
 
 
-def hunted(project, *options):
-    done = project.minify(
-        *("hunt", "--backend", "faulty", "--import", "faulty_backend", "--out", project.out),
-        *(*options, "mine:programs"),
-        timeout=300,
-    )
-    assert done.code == 1, done.says
-    return done, [(line["subject"], line["answer"], line["group"]) for line in lines(project.out)]
-
-
 @pytest.mark.usefixtures("soak")
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("workers", [1, 4])
 def test_the_result_is_that_of_one_machine_though_a_server_is_killed(project, workers, tmp_path_factory):
     killed = tmp_path_factory.mktemp("beside") / "killed"
-    project.write(BACKEND, "faulty_backend.py")
+    asked = planted(project, "mine:programs", "--cluster", "local", "--workers", str(workers))
     project.write(PROGRAMS.replace("PLACE", repr(str(killed))), "mine.py")
-    done, found = hunted(project, "--cluster", "local", "--workers", str(workers))
+    done = project.minify(*asked, timeout=300)
     assert done.code == 1 and killed.exists(), done.says
+    found = [(line["subject"], line["answer"], line["group"]) for line in lines(project.out)]
     summary = json.loads((project.out / "summary.json").read_text())
     assert summary["sentence"] == "faulty: 71 of 142 work; 2 distinct failures, the worst costs 70 programs"
     assert sorted(found) == sorted(
@@ -64,16 +55,3 @@ def test_the_result_is_that_of_one_machine_though_a_server_is_killed(project, wo
         ]
     )
     assert all((project.out / each["folder"] / "repro.py").exists() for each in summary["failures"])
-
-
-@pytest.mark.usefixtures("soak")
-def test_a_cluster_that_nobody_has_started_is_an_error(project):
-    project.write(BACKEND, "faulty_backend.py")
-    project.write(PROGRAMS, "mine.py")
-    done = project.minify(
-        *("hunt", "--backend", "faulty", "--import", "faulty_backend", "--out", project.out),
-        *("--cluster", "127.0.0.1:1", "mine:programs"),
-        timeout=200,
-    )
-    assert done.code == 2 and "Give the address" in done.stderr
-    assert "--cluster 127.0.0.1:1: ConnectionRefusedError" in done.stderr

@@ -61,20 +61,25 @@ PROGRAMS = '''
         yield "infinite", lambda value: value / 0, (x,), {}
 '''
 ANSWERS = {
-    "gate": "fails",
-    "right": "works",
-    "pool": "fails",
-    "loss": "fails",
-    "both": "fails",
-    "frac": "not supported",
-    "inverse": "fails",
-    "sign": "by fallback",
-    "length": "no graph",
-    "wrong size": "left out",
-    "infinite": "left out",
+    **dict.fromkeys(["gate", "pool", "loss", "both", "inverse"], "fails"),
+    **dict.fromkeys(["wrong size", "infinite"], "left out"),
+    **{"right": "works", "frac": "not supported", "sign": "by fallback", "length": "no graph"},
 }
 
 SENTENCE = "faulty: 1 of 8 (1 by fallback) work; 4 distinct failures, the worst costs 3 programs"
+
+
+# Scripts, with the answer and the numbers of the failures of each.
+SCRIPTS = {
+    "again": ("compile(lambda x: torch.logsumexp(x * 2, 0), backend='inductor')(torch.ones(3))", "fails", [1]),
+    "behind": ("try: compile(torch.logsumexp)(x, 0)\nexcept Exception: compile(torch.sigmoid)(x)", "fails", [1, 2]),
+    "branch": ("compile(lambda x: 1 if x.sum() > 0 else 2, fullgraph=True)(x)", "fails", [3]),
+    "broken": ("def", "left out", [0]),
+    "nothing": ("x.sin()", "no graph", [0]),
+    "own": ("def own(*_): raise ValueError('no')\ncompile(torch.sin, backend=own)(x)", "fails", [4]),
+    "right": ("compile(torch.sin)(x)", "works", [0]),
+    "too": ("compile(lambda x, i: x[i])(x, torch.tensor(9))", "left out", [0]),
+}
 
 
 def lines(out):
@@ -83,12 +88,17 @@ def lines(out):
     return [line for line in found if not line["behind"]]
 
 
-@pytest.mark.timeout(400)
-def test_each_distinct_failure_has_a_repro_and_a_hunt_goes_on_where_it_was(project):
+def planted(project, *sources):
+    """The command that hunts through the planted backend."""
     project.write(BACKEND, "faulty_backend.py")
     project.write(PROGRAMS, "mine.py")
     asked = ["hunt", "--backend", "faulty", "--import", "faulty_backend", "--unsupported", "^NotImplementedError"]
-    asked += ["--out", project.out, "mine:programs"]
+    return [*asked, "--out", project.out, *sources]
+
+
+@pytest.mark.timeout(400)
+def test_each_distinct_failure_has_a_repro_and_a_hunt_goes_on_where_it_was(project):
+    asked = planted(project, "mine:programs")
     done = project.minify(*asked, timeout=300)
     assert done.code == 1
     assert {line["subject"]: line["answer"] for line in lines(project.out)} == ANSWERS
@@ -113,6 +123,18 @@ def test_each_distinct_failure_has_a_repro_and_a_hunt_goes_on_where_it_was(proje
     assert project.minify(*asked, timeout=300).code == 1
     assert tree(project.out / "failures") == before, "what is reduced is not reduced again"
     assert json.loads((project.out / "summary.json").read_text()) == summary
+
+
+@pytest.mark.timeout(400)
+def test_the_scripts_of_a_folder_are_run_as_a_whole(project):
+    for name, (text, *_) in SCRIPTS.items():
+        project.write(f"import torch\ncompile, x = torch.compile, torch.ones(3)\n{text}", f"scripts/{name}.py")
+    assert project.minify(*planted(project, "programs", "scripts"), timeout=300).code == 1
+    found = {each["subject"][:-3]: (each["answer"], [each["group"], *each["shows"]]) for each in lines(project.out)}
+    assert found == {name: (answer, failures) for name, (_, answer, failures) in SCRIPTS.items()}
+    failures = json.loads((project.out / "summary.json").read_text())["failures"]
+    reduced = {"torch.logsumexp reduced 2", "torch.sigmoid reduced 1", "torch.sin reduced 1", "branch.py no-repro 1"}
+    assert {f"{each['what']} {each['status']} {each['programs']}" for each in failures} == reduced
 
 
 def test_what_fails_only_behind_other_programs_is_tried_alone(project):
@@ -153,6 +175,8 @@ def test_what_fails_only_behind_other_programs_is_tried_alone(project):
         (["--backend", "eager", "nothing:programs"], "nothing:programs"),
         (["--backend", "eager", "--only", "x", "mine:programs"], "--only"),
         (["--backend", "eager", "--out", "."], "--out"),
+        (["--backend", "eager", "programs"], "programs DIR"),
+        pytest.param(["--backend", "eager", "--cluster", "127.0.0.1:1"], "ConnectionRefused", marks=pytest.mark.soak),
     ],
 )
 def test_what_cannot_be_hunted_is_refused(project, arguments, noun):
@@ -174,10 +198,7 @@ def test_models_of_transformers(project):
 @pytest.mark.timeout(500)
 @pytest.mark.parametrize("mark", ["results.jsonl", "failures/*/program.json", "failures/*/minify.log"])
 def test_a_hunt_that_is_killed_ends_with_the_same_page(project, mark):
-    project.write(BACKEND, "faulty_backend.py")
-    project.write(PROGRAMS, "mine.py")
-    asked = ["hunt", "--backend", "faulty", "--import", "faulty_backend", "--unsupported", "^NotImplementedError"]
-    asked += ["--out", project.out, "mine:programs"]
+    asked = planted(project, "mine:programs")
     process = project.start(*asked)
     wait_until(lambda: any(project.out.glob(mark)), mark, 200, process)
     process.kill()

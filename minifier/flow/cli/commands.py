@@ -310,12 +310,16 @@ def doctor(as_json: bool) -> int:
     return print_findings(as_json)
 
 
-def _list_sources(context: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
-    if is_asked and not context.resilient_parsing:
+def _sources(context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the sources, of which `programs DIR` takes two words; with --list, list them, and end."""
+    rest = iter(words)
+    sources = tuple(f"{word} {next(rest, '')}" if word == "programs" else word for word in rest)
+    if context.params.get("is_listing") and not context.resilient_parsing:
         from minifier.flow.prepare import import_with_torch
 
-        import_with_torch("minifier.flow.cli.listing").list_sources()
+        import_with_torch("minifier.flow.cli.listing").list_sources(sources)
         context.exit()
+    return sources
 
 
 @cli.command(short_help="Run many small programs through a backend, and reduce each distinct failure.")
@@ -328,7 +332,7 @@ def _list_sources(context: click.Context, _parameter: click.Parameter, is_asked:
 )
 @_import_option
 @click.option(
-    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_sources, help="List SOURCES, and end."
+    "--list", "is_listing", is_flag=True, is_eager=True, help="List SOURCES, or the scripts of `programs DIR`, and end."
 )
 @click.option("--only", default="", metavar="REGEX", help="Programs whose names have this in them.")
 @click.option("--dtypes", default="float32", show_default=True, metavar="LIST", help="Dtypes, with commas between.")
@@ -348,7 +352,7 @@ def _list_sources(context: click.Context, _parameter: click.Parameter, is_asked:
     help="An exception whose type or message matches says that the backend does not support the program: no failure.",
 )
 @_seconds("--time", "seconds", default=600.0, help="Begin nothing new after this time.")
-@_seconds("--timeout", default=60.0, help="Time limit of a program.")
+@_seconds("--timeout", default=60.0, help="Time limit of a program; of a script, of each backend call.")
 @click.option("--workers", type=WholeNumber(1, 64), metavar="N", help="Programs at once. Default: one a core.")
 @click.option(
     "--cluster",
@@ -369,7 +373,7 @@ def _list_sources(context: click.Context, _parameter: click.Parameter, is_asked:
 @click.option("--write-known", is_flag=True, help="Write the failures into the file of --known.")
 @click.option("--strict", is_flag=True, help="A known failure that is gone makes the exit code 1 too.")
 @click.option("--quiet", is_flag=True, help="Print the last lines alone.")
-@click.argument("sources", nargs=-1)
+@click.argument("sources", nargs=-1, is_eager=True, callback=_sources)
 def hunt(**values: Any) -> int:
     """Run the programs of SOURCES through a backend, and end with a page: what works, what does not, and a verified
     repro of each distinct failure.
@@ -377,11 +381,12 @@ def hunt(**values: Any) -> int:
     SOURCES are names that --list shows: ops, the default: torch's operators on samples of torch's own tests; modules:
     those of torch.nn; models: the architectures of transformers; compose: random programs of operators, until the time
     is up; or of the entry points minify_hunt_sources. MODULE:NAME is a function that yields (name, callable, args,
-    kwargs). Examples:
+    kwargs). `programs DIR` are the scripts of a folder, each as `minify run` runs it. Examples:
 
     \b
         minify hunt --backend mybackend --import mypackage
         minify hunt --backend mybackend --import mypackage my_models:programs
+        minify hunt --backend mybackend --import mypackage programs /tmp/torchfuzz
     """
     from minifier.flow.cli.hunting import hunt_command
 

@@ -48,10 +48,16 @@ def list_backends() -> None:
     print("Backends that register when their module is imported are not listed before that.")
 
 
-def list_sources() -> None:
-    """Print the sources of a hunt's programs."""
-    from minifier.flow.hunt.sources import known_sources  # which imports torch
+def list_sources(sources: Sequence[str]) -> None:
+    """Print the sources of a hunt's programs; of the folders among these sources, if there are any, the scripts."""
+    from minifier.flow.hunt.programs import ProgramFilter  # which imports torch
+    from minifier.flow.hunt.scripts import SCRIPTS
+    from minifier.flow.hunt.sources import known_sources, source
 
+    if folders := [name for name in sources if name.startswith(f"{SCRIPTS} ")]:
+        found = [program for name in folders for program in source(name)(ProgramFilter())]
+        print_table(("script", "compiled by"), [(str(each.script), each.variant or "--backend") for each in found])
+        return
     print_table(("source", "programs"), known_sources())
     print("MODULE:NAME, a function of yours that yields (name, callable, args, kwargs), is a source too.")
 

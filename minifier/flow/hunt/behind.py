@@ -34,10 +34,13 @@ class KnownFaults:
     programs: Mapping[str, bool]
 
     def behind(self, source: str, programs: Iterator[Program]) -> Iterator[Program]:
-        """Yield those of the programs of a source that are to be tried, with the ops of the faults in eager mode."""
+        """Yield those of the programs of a source that are to be tried, with the ops of the faults in eager mode.
+
+        Scripts are left out: of a script there is no graph to take those from.
+        """
         left = {name for name in self.programs if name.startswith(f"{source}:")}
         while left and (program := next(programs, None)) is not None:  # a source may have no end
-            if program.name in left:
+            if program.name in left and program.script is None:
                 left.remove(program.name)
                 make = functools.partial(_made, program, self.ops, self.programs[program.name])
                 yield replace(program, make=make, behind=tuple(self.ops))

@@ -30,10 +30,11 @@ from minifier.data.case.store import CASE, RESULT, load, save
 from minifier.data.case.switches import variables
 from minifier.data.settings import Settings
 from minifier.errors import ToolFailed, UsageError
+from minifier.flow.folders import asked_there, note_run
 from minifier.flow.hunt.behind import known_faults
 from minifier.flow.hunt.executors import now_and_then
 from minifier.flow.hunt.exploring import HuntOptions, broken
-from minifier.flow.hunt.records import PROGRAM, Records
+from minifier.flow.hunt.records import PROGRAM, Records, failure_in
 from minifier.flow.hunt.tasks import Batch, BatchAnswer, Setup, packed, reduce_failure, try_batch, unpack
 from minifier.flow.hunt.trial import Answer
 from minifier.process.machine import cores
@@ -107,16 +108,20 @@ def merge(records: Records, answer: BatchAnswer) -> None:
         for number, data in answer.failures.items():
             place = Path(scratch) / str(number)
             unpack(data, place)
-            case = load(place / "case")
-            save(case, place / "case")  # with the mark of this machine
+            for case in place.rglob(CASE):
+                save(load(case.parent), case.parent)  # with the mark of this machine
+            if (asked := asked_there(place)) is not None:
+                note_run(place, asked)
+            failure = failure_in(place)
             first = json.loads((place / PROGRAM).read_text(encoding="utf-8"))
             shown = set[int]().union(*(records.shown_before(each) for each in answer.lines if each.group == number))
-            group = records.group_for(case.failure, first["kin"], shown)
-            group = group or records.add(first["name"], first["kin"], place, case.failure)
+            group = records.group_for(failure, first["kin"], shown)
+            group = group or records.add(first["name"], first["kin"], place, failure)
             groups[number] = group.number
     for line in answer.lines:
         if line.answer is not Answer.ABSENT or (line.subject, line.variant) not in absent:
-            records.note(replace(line, group=groups[line.group]))
+            shows = line.shows if line.behind else tuple(groups[number] for number in line.shows)
+            records.note(replace(line, group=groups[line.group], shows=shows))
 
 
 class _RayReduction:

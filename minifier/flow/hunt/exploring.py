@@ -5,28 +5,30 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
+import math
 import os
 import re
 import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from minifier.data.case.store import load
 from minifier.data.failure.normalise import printable
 from minifier.data.settings import Settings
+from minifier.data.torch_names import INDUCTOR_MODULES
 from minifier.errors import FailsByItself, MinifyError, UsageError
 from minifier.flow.embed.function import record_graphs
 from minifier.flow.first_failure import first_failure
 from minifier.flow.hunt.behind import KnownFaults, known_faults
 from minifier.flow.hunt.programs import Program, ProgramFilter
-from minifier.flow.hunt.records import ProgramResult, Records
+from minifier.flow.hunt.records import ProgramResult, Records, failure_in
+from minifier.flow.hunt.scripts import try_script
 from minifier.flow.hunt.sources import source
 from minifier.flow.hunt.trial import Answer, Trial, headline, record_program, try_program
 from minifier.process.machine import cores
@@ -36,7 +38,7 @@ from minifier.reduction.probe.prepared_case import preload, threads
 from minifier.reduction.probe.verdicts import seen
 from minifier.repro.report.privacy import shareable
 from minifier.torch_side.fx.tensors import one_thread
-from minifier.torch_side.torch_private.dynamo import compiler_for, warm_up_dynamo
+from minifier.torch_side.torch_private.dynamo import INDUCTOR, compiler_for, warm_up_dynamo
 
 _TIMEOUT_SECONDS = 60.0  # of a program
 _PROGRAMS_PER_FORK = 8  # most of what a fork costs is its first trace
@@ -111,7 +113,7 @@ class Explorer:
     """
 
     def __init__(self, hunted: HuntOptions, records: Records, settings: Settings, scratch: Path, ui: Ui) -> None:
-        self.records, self.scratch = records, scratch
+        self.records, self.scratch, self._home, self._path = records, scratch, os.getcwd(), [*sys.path]
         self._hunted, self._settings, self._ui, self._slots = hunted, settings, ui, settings.workers or cores()
         self._limits = Limits(settings.timeout or _TIMEOUT_SECONDS, settings.memory)
         if os.getcwd() not in sys.path:
@@ -172,12 +174,16 @@ class Explorer:
     def try_programs(self, programs: Sequence[Program], until: float) -> None:
         """Try programs, several in each fork, and write their lines. Begin nothing once the clock says `until`."""
         programs = list(filter(self._is_open, programs))
-        count = min(max(self._slots, -(-len(programs) // _PROGRAMS_PER_FORK)), len(programs))
+        per_fork, limits = _PROGRAMS_PER_FORK, self._limits
+        if any(program.script is not None for program in programs):
+            per_fork, limits = 1, replace(limits, seconds=math.inf)  # each run of a script has its own limit
+            preload(INDUCTOR_MODULES if self._hunted.backend == INDUCTOR else ())
+        count = min(max(self._slots, -(-len(programs) // per_fork)), len(programs))
         batches = deque(programs[place::count] for place in range(count))
         while batches and time.monotonic() < until:
             now = [batches.popleft() for _ in range(min(self._slots, len(batches)))]
             self._ui.show(Progress(Phase.HUNTING, self._hunted.backend, self.records.progress))
-            ends = self._run([functools.partial(self._try_batch, batch) for batch in now], self._limits)
+            ends = self._run([functools.partial(self._try_batch, batch) for batch in now], limits)
             for batch, end in zip(now, ends, strict=True):
                 batches += self._note(batch, end, lambda: time.monotonic() > until)
 
@@ -187,7 +193,14 @@ class Explorer:
         until, wanted = time.monotonic() + _LATEST_START * self._limits.seconds, self._hunted.wanted
         for place, program in enumerate(batch):
             tell(begun=place)
-            trial = try_program(program, self._in_fork(), wanted.training, wanted.dynamic)
+            if program.script is None:
+                trial = try_program(program, self._in_fork(), wanted.training, wanted.dynamic)
+            else:
+                os.chdir(self._home)
+                sys.path[:] = self._path
+                settings = replace(self._settings, timeout=self._limits.seconds, compare="always")
+                kept = self.scratch / program.subject
+                trial = try_script(program, self._hunted.backend, self._hunted.modules, settings, kept)
             tell(**{str(place): asdict(trial)})
             torch.compiler.reset()
             if time.monotonic() > until:
@@ -215,7 +228,7 @@ class Explorer:
             if line is None:
                 alone.append([program])
                 continue
-            self.records.note(replace(line, shows=trial.shows))
+            self.records.note(replace(line, shows=trial.shows or line.shows))
             self.take_in(line)
         rest = [program for program in batch if program.name not in trials]
         return [*alone, *([rest] if rest else [])]
@@ -235,6 +248,8 @@ class Explorer:
         pattern = self._hunted.unsupported
         if trial.raised and pattern is not None and re.search(pattern, trial.reason):
             return _line(program, Answer.UNSUPPORTED, trial.reason)
+        if program.script is not None:
+            return self._line_of_script(program, trial)
         if not trial.is_open:
             return _line(program, trial.answer, trial.reason) if is_alone or not trial.raised else None
         with tempfile.TemporaryDirectory(dir=self.scratch) as place:
@@ -256,10 +271,22 @@ class Explorer:
                 return self._without_graph(program, trial, why, is_alone)
             if found is None:
                 return self._without_graph(program, trial, "", is_alone)
-            case = load(found.case)
-            group = self.records.group_for(case.failure, program.kin, self.records.shown_before(program))
-            group = group or self.records.add(program.name, program.kin, found.path, case.failure)
-            return _line(program, Answer.FAILS, case.failure.sentence, group.number)
+            group = self._group_of(program, found.path, self.records.shown_before(program))
+            return _line(program, Answer.FAILS, failure_in(found.path).sentence, group)
+
+    def _group_of(self, program: Program, found: Path, shown_before: Collection[int]) -> int:
+        """Return the number of the group of a program's failure, a new one if it is in none."""
+        failure = failure_in(found)
+        group = self.records.group_for(failure, program.kin, shown_before)
+        return (group or self.records.add(program.name, program.kin, found, failure)).number
+
+    def _line_of_script(self, program: Program, trial: Trial) -> ProgramResult:
+        """Return the line of a script, whose failures `try_script` has kept."""
+        groups, reason = list[int](), trial.reason
+        for found in sorted((self.scratch / program.subject).glob("*")) if not trial.is_open else ():
+            reason = reason if groups else failure_in(found).sentence
+            groups.append(self._group_of(program, found, groups))
+        return replace(_line(program, trial.answer, reason, *groups[:1]), shows=tuple(groups[1:]))
 
     def _without_graph(self, program: Program, trial: Trial, why: str, is_alone: bool) -> ProgramResult | None:
         """Return the line of a program whose graphs are right, or why that cannot be told."""

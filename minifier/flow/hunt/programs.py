@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -26,7 +27,8 @@ class Program:
     subject: the op, module or model that it tries, a row of the table. variant: the dtype, a column. number: which of
     their samples. `make` returns the program, made anew each time. It draws from generators that are seeded before.
     `has_kin`: wrong results of programs of this subject are one failure, as far as is known ahead of a reduction.
-    `behind` are the numbers of known failures whose ops run in eager mode, none for the program itself.
+    `behind` are the numbers of known failures whose ops run in eager mode, none for the program itself. `script` is the
+    file of a program that is a script (scripts.py): it is run as a whole, and `make` is not called.
     """
 
     subject: str
@@ -36,6 +38,7 @@ class Program:
     source: str = ""
     has_kin: bool = True
     behind: tuple[int, ...] = ()
+    script: Path | None = None
 
     @property
     def kin(self) -> str:

@@ -19,6 +19,7 @@ from minifier.flow.hunt.trial import Answer
 from minifier.process.progress import counted
 
 HUNT, LINES, FAILURES, PROGRAM = "hunt.json", "results.jsonl", "failures", "program.json"
+OF_SCRIPT = "failure"  # the folder of a Case without a graph, whose failure is that of a whole script
 _MAX_SLUG = 60  # characters of a folder's name
 
 
@@ -27,7 +28,7 @@ class ProgramResult:
     """What came of a program: a line of results.jsonl. `group` is the number of its group of failures, 0 for none.
 
     `behind` are the numbers of known failures whose ops ran in eager mode, none for the program itself; `shows` are
-    those whose ops the program has.
+    those whose ops the program has, and of a script its further failures.
     """
 
     source: str
@@ -96,6 +97,12 @@ def names_itself(failure: Failure) -> bool:
     return failure.fingerprint.kind is Kind.EXCEPTION and bool(failure.fingerprint.message)
 
 
+def failure_in(folder: Path) -> Failure:
+    """Return the failure of a run: of its captured Case, or of a script that has none."""
+    case = RunFolder(folder).case
+    return load(case if (case / CASE).exists() else folder / OF_SCRIPT).failure
+
+
 class Records:
     """The folder of a hunt. A hunt that goes on reads what an earlier one has left there.
 
@@ -162,10 +169,10 @@ class Records:
 
     def _groups(self) -> Iterator[Group]:
         known = (self.folder / FAILURES).glob("[0-9]*-*")
-        places = [each for each in known if (each / PROGRAM).exists() and (each / "case" / CASE).exists()]
+        places = [each for each in known if (each / PROGRAM).exists()]
         for place in sorted(places, key=lambda each: int(each.name.partition("-")[0])):
             first = json.loads((place / PROGRAM).read_text(encoding="utf-8"))
-            failure = load(place / "case").failure
+            failure = failure_in(place)
             yield Group(int(place.name.partition("-")[0]), RunFolder(place), first["kin"], first["name"], failure)
 
     def begin(self, hunted: Mapping[str, Any]) -> None:
@@ -225,7 +232,9 @@ class Records:
         reduced = {each.number for each in self.groups if each.number in groups and each.is_reduced}
         last = self.behind
         lines = (each for each in self._behind if each.group in reduced or last[each.name] is each)
-        return {each.name: each for each in (*self.tried, *lines) if each.group in groups}
+        further = (each for each in self.tried if any(number in groups for number in each.shows))
+        own = (each for each in (*self.tried, *lines) if each.group in groups)
+        return {each.name: each for each in (*further, *own)}
 
     def cost(self, group: Group) -> int:
         """Return how many programs show the failure."""

@@ -15,6 +15,7 @@ from minifier.flow.hunt.compositions import compositions
 from minifier.flow.hunt.databases import modules, operators
 from minifier.flow.hunt.models import models
 from minifier.flow.hunt.programs import Call, Program, ProgramFilter, Source, call_of
+from minifier.flow.hunt.scripts import SCRIPTS, scripts
 
 ENTRY_POINTS = "minify_hunt_sources"
 """Entry points of this group are sources: functions that yield (name, callable, args, kwargs)."""
@@ -30,16 +31,21 @@ _OWN: dict[str, tuple[str, Source]] = {
 def known_sources() -> list[tuple[str, str]]:
     """Return the name of each source that is installed here, with a sentence or its origin."""
     own = [(name, sentence) for name, (sentence, _) in _OWN.items()]
+    own.append((f"{SCRIPTS} DIR", "the scripts of a folder, each as `minify run` runs it"))
     return own + [(point.name, point.value) for point in entry_points(group=ENTRY_POINTS)]
 
 
 def source(name: str) -> Source:
-    """Return a source: one of this tool's own, of an entry point, or MODULE:NAME, which is imported.
+    """Return a source: one of this tool's own, of an entry point, the scripts of a folder (`programs DIR`), or
+    MODULE:NAME, which is imported.
 
     Raises UsageError for one that is not known or cannot be imported.
     """
     if name in _OWN:
         return _OWN[name][1]
+    kind, _, folder = name.partition(" ")
+    if kind == SCRIPTS:
+        return functools.partial(scripts, folder)
     module, _, attribute = name.partition(":")
     points = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     if name not in points and not attribute:

@@ -13,6 +13,7 @@ import torch
 
 from minifier.capturing.backend_reference import reference
 from minifier.capturing.silent_fallbacks import watch_of, watched
+from minifier.data.case import Case
 from minifier.data.case.store import load, save
 from minifier.data.torch_names import COMPILE_THREADS
 from minifier.errors import NoRepro
@@ -167,11 +168,16 @@ def record_program(program: Program, backend: Any, folder: Path, training: bool,
     except NoRepro as error:
         return Trial(Answer.LEFT_OUT, str(error))
     for place in (each for each in folder.iterdir() if each.name.isdecimal()):
-        case = load(place)
-        own = (pair for pair in case.state.config if pair[:2] != COMPILE_THREADS)  # forks have one
+        case = as_outside_of_forks(load(place))
         # Without training, parameters alone would ask for a backward pass.
-        save(replace(case, state=replace(case.state, config=tuple(own)), backward=case.backward and training), place)
+        save(replace(case, backward=case.backward and training), place)
     return Trial(Answer.FAILS if graphs else Answer.NO_GRAPH)
+
+
+def as_outside_of_forks(case: Case) -> Case:
+    """Return the Case without the one thread that inductor compiles with in forks."""
+    own = (pair for pair in case.state.config if pair[:2] != COMPILE_THREADS)
+    return replace(case, state=replace(case.state, config=tuple(own)))
 
 
 def _made(program: Program) -> Call:
