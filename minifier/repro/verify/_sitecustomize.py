@@ -15,7 +15,6 @@ import importlib.util
 import json
 import os
 import sys
-from types import FunctionType, ModuleType
 from typing import Any
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -59,36 +58,14 @@ def note_exception() -> None:
 
 
 def note_packages() -> None:
-    """Write the top-level modules that were imported to packages.json, at the end, but for torch's own imports."""
+    """Write the names of all top-level modules that were imported to packages.json, at the end."""
 
     def write() -> None:
+        names = sorted({name.partition(".")[0] for name in list(sys.modules)})
         with contextlib.suppress(OSError), open(os.path.join(here, "packages.json"), "w") as file:
-            json.dump(sorted(packages()), file)
+            json.dump(names, file)
 
     atexit.register(write)
-
-
-def packages() -> set[str]:
-    """Return the top-level modules that were imported, but for those that torch leads to and no other module does.
-
-    A module leads to what its variables hold: modules, classes and functions. isinstance() is not asked: it would read
-    attributes of other objects, at which some of torch's warn.
-    """
-    leads: dict[str, set[str]] = {}
-    for name, module in list(sys.modules.items()):
-        values = list(getattr(module, "__dict__", {}).values())
-        held = [getattr(value, "__name__", "") for value in values if issubclass(type(value), ModuleType)]
-        held += [getattr(value, "__module__", "") for value in values if issubclass(type(value), (type, FunctionType))]
-        leads.setdefault(name.partition(".")[0], set()).update(str(each).partition(".")[0] for each in held)
-
-    def reached(names: set[str]) -> set[str]:
-        while more := set().union(*(leads.get(name, ()) for name in names)) - names:
-            names |= more
-        return names
-
-    of_torch = reached({"torch", "functorch", "torchgen"})
-    leads["torch"] = set()
-    return reached(leads.keys() - of_torch | {"__main__"})
 
 
 def wait_for_the_script() -> None:
