@@ -85,7 +85,7 @@ def of_starts(only: re.Pattern[str], rows: Path | None) -> Losses:
     for start in importlib.import_module("minifier.flow.starts").STARTS:
         without = f"starts.STARTS = tuple(each for each in starts.STARTS if each.name != {start.name!r})"
         tool = "-c", f"from minifier.flow import starts; {without}; from minifier.flow.cli.entry import main; main()"
-        if start.name:
+        if not start.is_usual:
             yield start.name, _losses([each for each in whole if start.name in each[1]["fallbacks"]], tool=tool)
 
 

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import weakref
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -128,8 +127,6 @@ def _in_child(
     close_for_scripts()
     gc.unfreeze()  # the script's garbage collector and temporary folder are as without minify
     tempfile.tempdir = None
-    for inherited in list(weakref.finalize._registry):  # type: ignore[attr-defined]
-        inherited.atexit = False  # else the script's exit removes the temporary folders of the processes above it
     if program.given is not None:
         program.given.set_up()
     stack_file(folder / STACKS)

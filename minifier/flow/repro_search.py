@@ -76,7 +76,7 @@ class ReproSearch:
                 continue
             seen = check.runs[-1].failure
             if check.holds:
-                repro = with_shown_exception(repro, case, seen)
+                repro = with_shown_failure(repro, case, seen)
                 repro.write(self.out)
                 return ReproResult(case, repro, check)
             of_eager = check.control.failure if check.control is not None else None
@@ -207,7 +207,7 @@ def _may_be_flaky(case: Case, check: Verification) -> bool:
     return case.rate >= 1.0 and case.failure.fingerprint.kind is not Kind.TIMEOUT and check.runs[-1].failure is None
 
 
-def with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Repro:
+def with_shown_failure(repro: Repro, case: Case, seen: Failure | None) -> Repro:
     """Return the repro with its own failure in the last comment: the captured exception may name removed ops, and the
     script's hang was waited for longer."""
     kinds = (Kind.EXCEPTION, Kind.TIMEOUT)

@@ -28,7 +28,7 @@ from minifier.flow.explain import part_of_script
 from minifier.flow.folders import Asked, lock_run, make_folder, note_run
 from minifier.flow.reduce_in_child import INTERRUPTED
 from minifier.flow.reports import report
-from minifier.flow.repro_search import ReproSearch, with_shown_exception
+from minifier.flow.repro_search import ReproSearch, with_shown_failure
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.environment import EnvironmentCollector
 from minifier.repro.report.outcome import Outcome
@@ -159,7 +159,7 @@ def reduce_to_script(
         if check is None:
             break
         if check.holds:
-            repro = with_shown_exception(repro, case, check.runs[-1].failure)
+            repro = with_shown_failure(repro, case, check.runs[-1].failure)
             repro.write(folder.path)
             folder.unverified.unlink()
             return replace(attempt, repro_result=ReproResult(case, repro, check))

@@ -8,11 +8,9 @@ import functools
 import os
 import pickle
 import signal
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -21,6 +19,7 @@ from minifier.process.channel import ChannelEnded, Message, Receiver, Sender
 from minifier.process.descriptors import out_of_the_way
 from minifier.process.forked_step import StepEnd, run_step
 from minifier.process.interrupts import deaf
+from minifier.process.temporary import scratch_folder
 
 _MAX_RUNS = 3  # of a forked phase that is killed from outside
 _Result = TypeVar("_Result")
@@ -203,8 +202,8 @@ def run_for_result(
 
     The result is None if the child died before.
     """
-    with tempfile.TemporaryDirectory(prefix="minify-") as folder:
-        path = Path(folder) / "result"
+    with scratch_folder("minify-") as folder:
+        path = folder / "result"
 
         def work_and_write(channel: ProgressPipe) -> int:
             result = work(channel)

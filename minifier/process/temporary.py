@@ -39,6 +39,19 @@ class TemporaryFolder:
 
 
 @contextlib.contextmanager
+def scratch_folder(prefix: str) -> Iterator[Path]:
+    """Make a folder, and remove it at the end of the block.
+
+    A script in a fork of this process leaves it; one of `tempfile.TemporaryDirectory` goes as the script ends.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def temporary_folder() -> Iterator[TemporaryFolder]:
     """Make the folder for the temporary files of this process, and remove it at the end.
 

@@ -35,6 +35,7 @@ from minifier.torch_side.fx.inputs import RecordedValues
 
 _MAX_PASSING_SECONDS = 60.0  # for a candidate that does not hang, when the failure is a hang
 _SLOW_SECONDS = 1.0  # of a passing candidate, which is then asked twice
+_LONGER_FACTOR = 3  # times the limit: what a hang gets that has not come to its stage
 _BY_ITSELF = "the graph fails without the backend as well, so the fault is in the program, not in the backend:"
 
 
@@ -203,18 +204,31 @@ def _where_eager_raises(failure: Failure, raised: Link) -> Failure:
 def calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
     """Set the timeout from candidates that pass: every probe that hangs waits that long.
 
-    What takes long is asked twice: the first that compiles anything may import half of the compiler.
+    What takes long is asked twice: the first that compiles anything may import half of the compiler. A run that ends at
+    a stage ahead of the one that hangs gets more time: a backward pass comes after a forward pass that is compiled.
     """
-    runner.allow(min(_MAX_PASSING_SECONDS, runner.settings.timeout or _MAX_PASSING_SECONDS))
+    longest = min(_MAX_PASSING_SECONDS, runner.settings.timeout or _MAX_PASSING_SECONDS)
+    runner.allow(longest)
     groups, seconds = atoms(case.graph), [0.0]
     for names in ((), *groups[:1], *groups[-1:]):
         candidate = with_ops(case, names)
         (judged,) = runner.probe([candidate])
-        if judged.verdict is Verdict.PASS and judged.seconds > _SLOW_SECONDS:
-            (judged,) = runner.probe([candidate])
         if judged.verdict is Verdict.PASS:
-            seconds.append(judged.seconds)
+            (again,) = runner.probe([candidate]) if judged.seconds > _SLOW_SECONDS else (judged,)
+            seconds.append(min(each.seconds for each in (judged, again) if each.verdict is Verdict.PASS))
     flakiness.set_timeout(runner, max(seconds))
+    while runner.limits.seconds < longest and _ends_ahead(runner, case):
+        runner.allow(min(longest, _LONGER_FACTOR * runner.limits.seconds))
+
+
+def _ends_ahead(runner: ProbeRunner, case: Case) -> bool:
+    """Whether a probe is ended at a stage ahead of the one that hangs."""
+    ahead = list(Stage)[: list(Stage).index(runner.sought.stage)]
+    if Stage.COMPILE not in ahead:
+        return False
+    (judged,) = runner.probe([case])
+    seen = judged.failure.fingerprint if judged.failure is not None else runner.sought
+    return seen.kind is Kind.TIMEOUT and seen.stage in ahead
 
 
 def _without_symbols(runner: ProbeRunner, case: Case) -> Case:
@@ -273,8 +287,7 @@ def probe_once(case: Case, name: str, settings: Settings, show: Callable[[Progre
 
 
 _HANG_FACTOR = 3  # times the timeout: how long the final hang must last,
-_MIN_HANG_SECONDS = 10.0  # at the least,
-_MIN_SLOW_SECONDS = 30.0  # and where some graph has ended after that: a repro is given 20 seconds
+_MIN_HANG_SECONDS = 20.0  # and at the least: a repro gets as long
 _MAX_ROUNDS = 3  # of a search that is repeated with a better rate
 
 
@@ -302,19 +315,18 @@ def confirmed_hang(
 ) -> tuple[Case, search.Result]:
     """Wait much longer for the reduced hang. One that ends was only slow: the smallest graph of the search that does
     not end takes its place, and the search goes on from there with that longer timeout."""
-    timeout = runner.limits.seconds
+    timeout, is_proved = runner.limits.seconds, result.ended is search.Ending.PROVED
     runner.phase = "check"
     runner.allow(max(_MIN_HANG_SECONDS, _HANG_FACTOR * timeout))
-    if runner.probe([reduced])[0].verdict is Verdict.SAME:
+    if result.ended is search.Ending.INTERRUPTED or runner.probe([reduced])[0].verdict is Verdict.SAME:
         runner.allow(timeout)
     else:
-        runner.allow(max(_MIN_SLOW_SECONDS, _HANG_FACTOR * timeout))
         larger = runner.larger(reduced)
         place = flakiness.last_shown(larger, lambda each: runner.probe([each])[0].verdict is Verdict.SAME)
-        if place < 0:
+        if place < 0 and is_proved:
             raise NoRepro("the backend takes long, but it ends where it gets more time")
-        reduced = larger[place]
-        if result.ended is search.Ending.PROVED:
+        reduced = larger[place] if place >= 0 else reduced
+        if is_proved:
             reduced, result = reduce_ops(runner, reduced, budget, anew=True)
     # The repro reports a hang after a round number of seconds, well above a passing run.
     return replace(reduced, patience=10.0 * math.ceil(timeout / 10)), result

@@ -192,7 +192,7 @@ def _of_backend(case: Case) -> Iterator[Change]:
 
 
 def _names_bound(statement: ast.stmt) -> list[str]:
-    """Return the names that an assignment binds, with or without an annotation."""
+    """Return the names that a statement has as its targets: an assignment's, mostly."""
     targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
     return [target.id for target in targets if isinstance(target, ast.Name)]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from minifier.data.case import Call, Case
 from minifier.data.case.calls import called, paused
-from minifier.data.failure import Failure, Kind, Stage, Verdict
+from minifier.data.failure import Failure, Kind, Verdict
 from minifier.data.failure.likeness import raised_alike
 from minifier.data.failure.normalise import share_words
 from minifier.process.machine import available, cores
@@ -17,7 +17,6 @@ from minifier.reduction.probe_runner import MAX_TIMEOUT_SECONDS, ProbeRunner
 
 _MAX_TRIES = 24  # of a Case, before a failure that does not show counts as gone
 _MAX_TRIES_SECONDS = 60.0
-_LONGER_FACTOR = 3  # times the limit: what a hang gets that has not come to its stage
 _EXPENSIVE_PROBE_SECONDS = 5.0  # from here on, an answer is not confirmed by a second probe
 _CHEAP_PROBE_SECONDS = 1.0  # up to here, the reduced graph is probed several more times
 _CONFIRMING_TRIES = 3
@@ -32,17 +31,13 @@ _CALL_TRIES = 3  # tell a failure of a later call from bad luck
 
 
 def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
-    """Try the Case twice, or once if that is expensive; a hang once, for longer where it has not come to its stage.
+    """Try the Case twice, or once if that is expensive or hangs.
 
     More tries measure the rate if the answers differ or all pass. If all show another failure, more tries collect the
     forms of a race.
     """
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
-        tries = runner.probe([case])
-        while _ended_ahead(runner, tries[0]):
-            runner.allow(_LONGER_FACTOR * runner.limits.seconds)
-            tries = runner.probe([case])
-        return tries
+        return runner.probe([case])
     tries = runner.probe([case] * (2 if runner.workers > 1 and case.script.seconds < _EXPENSIVE_PROBE_SECONDS else 1))
     if len(tries) == 1 and tries[0].verdict is Verdict.SAME and tries[0].seconds < _EXPENSIVE_PROBE_SECONDS:
         tries += runner.probe([case])
@@ -55,15 +50,6 @@ def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
     while len(tries) < _MAX_TRIES and sum(judged.seconds for judged in tries) < _MAX_TRIES_SECONDS:
         tries += runner.probe([case])
     return tries
-
-
-def _ended_ahead(runner: ProbeRunner, judged: Judged) -> bool:
-    """Whether a probe was ended at a stage ahead of the one that hangs, and may get more time: a backward pass that
-    hangs comes after a forward pass that is compiled as a whole."""
-    longest = min(runner.settings.timeout or MAX_TIMEOUT_SECONDS, runner.settings.seconds_left)
-    seen, stages = judged.failure.fingerprint if judged.failure else runner.sought, list(Stage)
-    is_ahead = seen.kind is Kind.TIMEOUT and stages.index(seen.stage) < stages.index(runner.sought.stage)
-    return is_ahead and _LONGER_FACTOR * runner.limits.seconds <= longest
 
 
 def seek_forms(runner: ProbeRunner, tries: list[Judged]) -> bool:

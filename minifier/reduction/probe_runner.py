@@ -320,7 +320,7 @@ class ProbeRunner:
     def _show(self, case: Case, judged: Judged) -> None:
         ops = self.journal.known.failing_ops | ({len(self.best.graph.ops)} if self.best is not None else set())
         size = min(ops, default=None)  # of an interrupted run too, which this one goes on with
-        to_prove = (size or 0) if self.phase == _PROOF else 0
+        to_prove = len(self.best.graph.ops) if self.phase == _PROOF and self.best is not None else 0
         step = f"{self.phase} {self.pass_name}".strip()
         probe = f"{step}, {counted(len(case.graph.ops), 'op')}: {judged.verdict.value} in {judged.seconds:.2f} s"
         progress = Progress(Phase.REDUCING, step=step, size=size, probes=self.total, probe=probe)

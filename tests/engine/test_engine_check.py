@@ -108,7 +108,7 @@ def test_a_hang_is_timed_by_what_ends(make_lab):
     case = chain("cos", "sin", "tanh", "exp", failing=backward)
     lab, _ = make_lab(case, when(lambda each: has("tanh")(each) and lab.limits.seconds > 8.0, backward, forward_first))
     check(lab)
-    assert lab.limits.seconds == 15.0, "three times 5 seconds"
+    assert lab.limits.seconds == 15.0, "three times 5 seconds, for all that is asked"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from minifier.data.failure.frames import Frame, is_beside_torch
 from minifier.data.failure.kinds import Kind, Stage
 
 _MAX_PROPORTION_DROP = 100.0  # a failure whose proportion shrinks by a larger factor is another,
-_CLEAR_PROPORTION = 1e4  # unless it is still as large: far more than rounding in float32 explains
+_CLEAR_PROPORTION = 1e12  # unless it is still as large: more than rounding to float32 in the place of float64
 _FRAME = re.compile(r'^\s*File "([^"\n]+)", line \d+, in (.+)$', re.MULTILINE)
 
 

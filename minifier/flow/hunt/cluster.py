@@ -114,7 +114,11 @@ def merge(records: Records, answer: BatchAnswer) -> None:
                 note_run(place, asked)
             failure = failure_in(place)
             first = json.loads((place / PROGRAM).read_text(encoding="utf-8"))
-            shown = set[int]().union(*(records.shown_before(each) for each in answer.lines if each.group == number))
+            shown = set[int]()
+            for line in answer.lines:
+                own = {line.group, *(() if line.behind else line.shows)}
+                if number in own:
+                    shown |= records.shown_before(line) | {groups[each] for each in own & groups.keys()}
             group = records.group_for(failure, first["kin"], shown)
             group = group or records.add(first["name"], first["kin"], place, failure)
             groups[number] = group.number

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from minifier.data.failure import Kind
 from minifier.data.failure.normalise import printable
 from minifier.data.settings import Settings
 from minifier.data.torch_names import INDUCTOR_MODULES
@@ -33,6 +34,7 @@ from minifier.flow.hunt.sources import source
 from minifier.flow.hunt.trial import Answer, Trial, headline, record_program, try_program
 from minifier.process.machine import cores
 from minifier.process.progress import SILENT, Phase, Progress, Ui
+from minifier.process.temporary import scratch_folder
 from minifier.reduction.probe.children import ChildEnd, Limits, imports_told, run_again_if_killed, tell
 from minifier.reduction.probe.prepared_case import preload, threads
 from minifier.reduction.probe.verdicts import seen
@@ -89,8 +91,8 @@ def explore(
 
     Raises UsageError for a backend or a source that cannot be imported.
     """
-    with tempfile.TemporaryDirectory(prefix="minify-hunt-") as scratch:
-        explorer = Explorer(hunted, records, settings, Path(scratch), ui)
+    with scratch_folder("minify-hunt-") as scratch:
+        explorer = Explorer(hunted, records, settings, scratch, ui)
         for faults, name in itertools.product((known_faults(records), None), hunted.sources):
             programs = explorer.programs(name, broken(records, name), faults)
             while time.monotonic() < until and (some := explorer.next_of(programs)):
@@ -245,11 +247,10 @@ class Explorer:
 
         None asks for a trial in a process of its own: an earlier program of the batch may have made this one raise.
         """
-        pattern = self._hunted.unsupported
-        if trial.raised and pattern is not None and re.search(pattern, trial.reason):
-            return _line(program, Answer.UNSUPPORTED, trial.reason)
         if program.script is not None:
             return self._line_of_script(program, trial)
+        if self._is_unsupported(trial.reason, trial.raised):
+            return _line(program, Answer.UNSUPPORTED, trial.reason)
         if not trial.is_open:
             return _line(program, trial.answer, trial.reason) if is_alone or not trial.raised else None
         with tempfile.TemporaryDirectory(dir=self.scratch) as place:
@@ -280,12 +281,22 @@ class Explorer:
         group = self.records.group_for(failure, program.kin, shown_before)
         return (group or self.records.add(program.name, program.kin, found, failure)).number
 
+    def _is_unsupported(self, said: str, raised: bool) -> bool:
+        pattern = self._hunted.unsupported
+        return raised and pattern is not None and re.search(pattern, said) is not None
+
     def _line_of_script(self, program: Program, trial: Trial) -> ProgramResult:
         """Return the line of a script, whose failures `try_script` has kept."""
-        groups, reason = list[int](), trial.reason
-        for found in sorted((self.scratch / program.subject).glob("*")) if not trial.is_open else ():
-            reason = reason if groups else failure_in(found).sentence
+        kept = sorted((self.scratch / program.subject).glob("*"), key=lambda each: int(each.name))
+        failures = {each: failure_in(each) for each in kept} if trial.answer is Answer.FAILS else {}
+        raised = {each: failure.fingerprint.kind is Kind.EXCEPTION for each, failure in failures.items()}
+        own = [each for each in failures if not self._is_unsupported(failures[each].line, raised[each])]
+        if not own and (failures or self._is_unsupported(trial.reason, trial.raised)):
+            return _line(program, Answer.UNSUPPORTED, trial.reason)
+        groups: list[int] = []
+        for found in own:
             groups.append(self._group_of(program, found, groups))
+        reason = failures[own[0]].sentence if own else trial.reason
         return replace(_line(program, trial.answer, reason, *groups[:1]), shows=tuple(groups[1:]))
 
     def _without_graph(self, program: Program, trial: Trial, why: str, is_alone: bool) -> ProgramResult | None:

@@ -202,7 +202,8 @@ class Records:
 
         `program` and `kin` are the name and the kin of the program that shows it; its folder is copied.
         """
-        number = 1 + max((group.number for group in self.groups), default=0)
+        taken = [group.number for group in self.groups] + [line.group for line in self.lines]  # of those gone, too
+        number = 1 + max(taken, default=0)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", kin).strip("-")[:_MAX_SLUG]
         place = self.folder / FAILURES / f"{number}-{slug}"
         new = place.with_name(f".{place.name}")

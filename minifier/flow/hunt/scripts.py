@@ -42,8 +42,9 @@ def scripts(folder: str, wanted: ProgramFilter) -> Iterator[Program]:
     if not os.path.isdir(folder):
         raise UsageError(f"{SCRIPTS} DIR: there is no folder {folder!r}.")
     for path in sorted(Path(folder).glob("*.py")):
-        if wanted.has(path.name):
-            yield Program(path.name, _BY_ITSELF if _names_a_backend(path) else "", 0, _make, script=path)
+        if path.is_file() and not path.name.startswith(".") and wanted.has(path.name):
+            variant = _BY_ITSELF if _names_a_backend(path) else ""
+            yield Program(path.name, variant, 0, _make, has_kin=False, script=path)
 
 
 def _make() -> NoReturn:
@@ -52,9 +53,9 @@ def _make() -> NoReturn:
 
 def _names_a_backend(path: Path) -> bool:
     """Whether a call that compiles has a `backend=` other than the default."""
-    with contextlib.suppress(SyntaxError, ValueError):
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError, OSError):
         calls = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call)]
-        of_compile = (call for call in calls if "compile" in ast.unparse(call))
+        of_compile = (call for call in calls if "compile" in ast.unparse(call.func))
         names = (ast.unparse(given.value) for call in of_compile for given in call.keywords if given.arg == "backend")
         return any(name != repr(INDUCTOR) for name in names)
     return False
@@ -80,13 +81,16 @@ def try_script(program: Program, backend: str, modules: tuple[str, ...], setting
     is_alike = end is not None and in_eager.failure is not None and end.line == in_eager.failure.line
     in_eager_too = is_alike or fails_in_eager_too(captured, in_eager)
     kept: list[Failure] = []
+    unsaved = ""
     for failing in captured.failing:
         shown = failing.failure.fingerprint
         is_known = any(same(shown, each.fingerprint) for each in kept)
         if is_known or (in_eager_too and shown.kind is Kind.EXCEPTION):
             continue
         call = call_to_reduce(found, failing, run).failing
-        if not call.unsaved:
+        if call.unsaved:
+            unsaved = unsaved or failing.failure.line
+        else:
             folder = RunFolder(place / str(len(kept)))
             note_run(folder.path, Asked(found.program))
             case = keep_case(call.folder, folder.path, found.program.source())
@@ -94,13 +98,16 @@ def try_script(program: Program, backend: str, modules: tuple[str, ...], setting
             kept.append(failing.failure)
     if kept:
         return Trial(Answer.FAILS, kept[0].line, raised=kept[0].fingerprint.kind is Kind.EXCEPTION)
+    if unsaved:
+        return Trial(Answer.FAILS, unsaved)
     if end is None:
         if found.compared is not None and found.compared.fallbacks:
             return Trial(Answer.FALLBACK, found.compared.fallbacks[0].sentence)
         return Trial(Answer.WORKS if captured.graphs else Answer.NO_GRAPH)
     said = f"it does not end in {terms.seconds:.0f} s" if captured.end.timed_out else end.line
-    if in_eager_too or INVALID_BACKEND in captured.traceback:
-        return Trial(Answer.LEFT_OUT, f"without the backend as well: {said}" if in_eager_too else said)
+    if in_eager.failure is not None or INVALID_BACKEND in captured.traceback:
+        by_itself = f"without the backend as well: {in_eager.failure.line}" if in_eager.failure is not None else said
+        return Trial(Answer.LEFT_OUT, by_itself)
     if not captured.end.timed_out:  # what is reduced is the script itself, and nothing of it is gone yet
         folder = RunFolder(place / "0")
         note_run(folder.path, Asked(found.program))
