@@ -54,15 +54,20 @@ def test_the_first_sample_of_each_operator_comes_first(monkeypatch):
         programs[3].make()
 
 
-def test_a_composition_takes_apart_what_an_operator_returns(monkeypatch):
+def test_compositions_are_made_again_and_have_odd_inputs_and_writes(monkeypatch):
     def apart(x):
         return (x + 1,)
 
     one = operator("apart", 1)
     one.op = apart
     monkeypatch.setattr(compositions, "database", lambda: [operator("neg", 1), one])
-    programs = list(itertools.islice(compositions.compositions(ProgramFilter()), 3))
-    for program in programs:
-        call = program.make()
-        assert call.source == program.make().source and "apart" in call.source
-        assert all(isinstance(each, torch.Tensor) for each in call.function(*call.tensors))
+    programs = list(itertools.islice(compositions.compositions(ProgramFilter()), 30))
+    calls, again = ([program.make() for program in programs] for _ in range(2))
+    assert [call.source for call in calls] == [call.source for call in again]
+    assert any("_0,) = apart" in call.source for call in calls)
+    inputs, kept = ([tensor.nan_to_num() for call in made for tensor in call.tensors] for made in (calls, again))
+    assert all(map(torch.equal, inputs, kept)), "made without writing to them"
+    given = [tensor for call in calls for tensor in call.tensors]
+    assert any(0 in each.stride() for each in given) and not all(each.isfinite().all() for each in given)
+    assert all(each.isfinite().all() for call in calls for each in call.function(*call.tensors))
+    assert not all(torch.equal(now.nan_to_num(), was) for now, was in zip(given, kept, strict=True))
