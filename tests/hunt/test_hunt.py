@@ -32,7 +32,7 @@ BACKEND = '''
         return lambda *args: tuple(result * scale for result in gm.forward(*args))
 '''
 PROGRAMS = '''
-    import torch
+    import os, torch
 
 
     class Gate(torch.nn.Module):
@@ -58,11 +58,12 @@ PROGRAMS = '''
         yield "sign", torch.sign, (x,), {}
         yield "length", len, ([1, 2],), {}
         yield "wrong size", lambda value: value.view(7), (x,), {}
+        yield "dies by itself", lambda value: value + os.abort(), (x,), {}
         yield "infinite", lambda value: value / 0, (x,), {}
 '''
 ANSWERS = {
     **dict.fromkeys(["gate", "pool", "loss", "both", "inverse"], "fails"),
-    **dict.fromkeys(["wrong size", "infinite"], "left out"),
+    **dict.fromkeys(["wrong size", "infinite", "dies by itself"], "left out"),
     **{"right": "works", "frac": "not supported", "sign": "by fallback", "length": "no graph"},
 }
 

@@ -77,6 +77,13 @@ def try_program(program: Program, backend: Any, training: bool, dynamic: bool) -
     return replace(trial, shows=call.shows if alone.is_open or alone.answer is Answer.FAILS else ())
 
 
+def run_in_eager(program: Program) -> dict[str, Any]:
+    """Run the program in eager mode, in a process that this may end."""
+    call = _made(program)
+    observe(call.function, call.tensors)
+    return {}
+
+
 def _tried(call: Call, again: Call, backend: Any, training: bool, dynamic: bool) -> Trial:
     eager = observe(call.function, call.tensors, backward=BackwardPass() if training else None)
     if eager.error is not None:
