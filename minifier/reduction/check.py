@@ -314,18 +314,24 @@ def confirmed_hang(
     runner: ProbeRunner, budget: search.Budget, reduced: Case, result: search.Result
 ) -> tuple[Case, search.Result]:
     """Wait much longer for the reduced hang. One that ends was only slow: the smallest graph of the search that does
-    not end takes its place, and the search goes on from there with that longer timeout."""
+    not end takes its place, and the search goes on from there with that longer timeout. Without time for that, it is
+    the smallest that was waited for, or the whole graph."""
     timeout, is_proved = runner.limits.seconds, result.ended is search.Ending.PROVED
+    longer = max(_MIN_HANG_SECONDS, _HANG_FACTOR * timeout)
     runner.phase = "check"
-    runner.allow(max(_MIN_HANG_SECONDS, _HANG_FACTOR * timeout))
+    runner.allow(longer)
+
+    def lasts(case: Case) -> bool:
+        return runner.settings.seconds_left > longer and runner.probe([case])[0].verdict is Verdict.SAME
+
     if result.ended is search.Ending.INTERRUPTED or runner.probe([reduced])[0].verdict is Verdict.SAME:
         runner.allow(timeout)
     else:
-        larger = runner.larger(reduced)
-        place = flakiness.last_shown(larger, lambda each: runner.probe([each])[0].verdict is Verdict.SAME)
+        larger = runner.larger(reduced) or [reduced]
+        place = flakiness.last_shown(larger, lasts)
         if place < 0 and is_proved:
             raise NoRepro("the backend takes long, but it ends where it gets more time")
-        reduced = larger[place] if place >= 0 else reduced
+        reduced = larger[max(place, 0)]
         if is_proved:
             reduced, result = reduce_ops(runner, reduced, budget, anew=True)
     # The repro reports a hang after a round number of seconds, well above a passing run.

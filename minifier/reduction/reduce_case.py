@@ -49,6 +49,7 @@ _OF_THE_CALL = {Aspect.NO_EXCEPTION.value, Aspect.OVERWRITTEN.value}
 
 _LEFT_OUT = " left out, as the process or the machine ended with them before"
 
+_SHARE_BEFORE_WAITS = 0.5  # of the seconds for a hang: the search over ops ends, so that what is left is waited for
 _MIN_SECONDS_WITHOUT_THREADS = 15.0  # for the first probes of a backend that started threads at import
 
 Show = Callable[[Progress], object]
@@ -87,9 +88,7 @@ def reduce_case(
     """
     started = time.monotonic()
     folder, settings = RunFolder(task.folder), task.settings
-    case = task.case
-    if settings.measure != Tolerance():
-        case = replace(case, measure=settings.measure)
+    case = task.case if settings.measure == Tolerance() else replace(task.case, measure=settings.measure)
     ops_before = len(case.graph.ops)
     prepared = prepare_case(case, task.imports_in_child, task.backend)
     workers, doubtful = settings.workers or 1, task.doubtful
@@ -120,7 +119,9 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     known = _known(runner)
     runner.after("wrappers", without_wrappers, None, runner)
     case = _start(runner)
-    budget = search.Budget.of(settings.max_probes, seconds := settings.seconds_for(case.script.seconds), started)
+    seconds, is_hang = settings.seconds_for(case.script.seconds), case.failure.fingerprint.kind is Kind.TIMEOUT
+    share = _SHARE_BEFORE_WAITS if is_hang and settings.budget is None else 1.0
+    budget = search.Budget.of(settings.max_probes, share * seconds, started)
     reduced, result = reduce_ops(runner, case, budget)
     guilty: Atom = ()
     ended = search.Ending.INTERRUPTED
