@@ -11,7 +11,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +35,7 @@ from minifier.data.case.ops import with_ops  # noqa: E402
 from minifier.data.case.store import load  # noqa: E402
 from minifier.data.failure import Verdict  # noqa: E402
 from minifier.process.machine import collapse  # noqa: E402
+from minifier.process.temporary import scratch_folder  # noqa: E402
 from minifier.reduction.probe.children import run_children  # noqa: E402
 from minifier.reduction.probe.prepared_case import prepare_case  # noqa: E402
 from minifier.reduction.probe_runner import ProbeRunner  # noqa: E402
@@ -57,17 +57,6 @@ class Cost:
     milliseconds: float
 
 
-@contextmanager
-def temporary() -> Iterator[Path]:
-    """A folder for a while. (Not a TemporaryDirectory: one that is open goes away with any forked child that
-    ends as Python ends, as the user's script does.)"""
-    folder = Path(tempfile.mkdtemp(prefix="minify-own-cost-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def captured(folder: Path) -> Case:
     """The largest graph of the benchmarks, with the backend that does nothing."""
     ended = capture(Program(str(SCRIPT), (LAYERS,), False), folder)
@@ -80,7 +69,7 @@ def captured(folder: Path) -> Case:
 @contextmanager
 def lab_for(case: Case) -> Iterator[ProbeRunner]:
     """A ProbeRunner as the reduction stage sets it up."""
-    with temporary() as folder:
+    with scratch_folder("minify-own-cost-") as folder:
         lab = ProbeRunner(prepare_case(case), folder)
         try:
             yield lab
@@ -179,7 +168,7 @@ def _is_fork(pid: int, parent: int) -> bool:
 def peaks_of_run(script: Path) -> Peaks:
     """Runs `minify run` on the script and watches its processes: the main process forks one that captures,
     then one that reduces, and that one forks the probes."""
-    with temporary() as folder:
+    with scratch_folder("minify-own-cost-") as folder:
         arguments = ["-m", "minifier", "run", "--out", f"{folder}/out", "--quiet", str(script), LAYERS]
         log = folder / "output.txt"
         with log.open("wb") as output:
@@ -239,7 +228,7 @@ def main(repeats: int, no_memory: bool) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     cores = len(os.sched_getaffinity(0))
     console.print(f"{cores} cores, {platform.machine()}, {platform.release()}, Python {platform.python_version()}")
-    with temporary() as folder:
+    with scratch_folder("minify-own-cost-") as folder:
         console.print(f"capturing {SCRIPT.name}", style="dim")
         whole = captured(folder)
         collapse()  # as is done while the script runs

@@ -268,7 +268,7 @@ def as_inputs(
     Return the Case and the live tensors of these inputs.
     """
     graph = case.graph
-    used_storages = [item.meta.storage or 0 for item in case.inputs if isinstance(item, TensorInput)]
+    used_storages = [item.meta.storage or 0 for item in case.tensor_inputs]
     names: dict[str, str] = {}  # target: name of its first node
     duplicates: dict[str, str] = {}  # name of a later node of a target: name of the first
     placeholders: list[Node] = []

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from minifier import search
-from minifier.data.case import BackendReference, Case, Node, Scalar, Stored, TensorInput, TensorMeta
+from minifier.data.case import BackendReference, Case, Node, Scalar, Stored, TensorMeta
 from minifier.data.case.calls import without_other_inputs
 from minifier.data.case.ops import atoms, with_ops
 from minifier.data.case.symbolic_sizes import is_unbacked_value, specialised
@@ -147,8 +147,7 @@ def _record_values(runner: ProbeRunner, case: Case) -> tuple[Case, str]:
             "the graph could not be run without the backend to record its values"
             + (f":\n{runner.faults[-1]}" if runner.faults else " (the process died)")
         )
-    sources = [item.source for item in case.inputs if isinstance(item, TensorInput)]
-    has_drawn_inputs = case.backward and not any(isinstance(source, Stored) for source in sources)
+    has_drawn_inputs = case.backward and not any(isinstance(item.source, Stored) for item in case.tensor_inputs)
     if result["status"] != "pass":
         raised, _, _ = result["links"][-1]["message"].partition("\n")
         if has_drawn_inputs:  # the inputs of a backward pass are not known
@@ -223,7 +222,8 @@ def calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
 
 def _ends_ahead(runner: ProbeRunner, case: Case) -> bool:
     """Whether a probe is ended at a stage ahead of the one that hangs."""
-    ahead = list(Stage)[: list(Stage).index(runner.sought.stage)]
+    stages = list(Stage)
+    ahead = stages[: stages.index(runner.sought.stage)]
     if Stage.COMPILE not in ahead:
         return False
     (judged,) = runner.probe([case])

@@ -192,9 +192,12 @@ def _of_backend(case: Case) -> Iterator[Change]:
 
 
 def _names_bound(statement: ast.stmt) -> list[str]:
-    """Return the names that a statement has as its targets: an assignment's, mostly."""
-    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
+    """Return the names that an assignment binds."""
+    if isinstance(statement, ast.Assign):
+        return [target.id for target in statement.targets if isinstance(target, ast.Name)]
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return [statement.target.id]
+    return []
 
 
 def _with_other_arguments(source: str, part: ast.AST) -> Iterator[tuple[str, str]]:

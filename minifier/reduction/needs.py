@@ -88,7 +88,7 @@ class _Measurement:
         steps = literal_steps(self.case) if self.simplifier.wants("literals") else []
         if not (rows or views or values or steps or self.case.has_other_inputs) or not self._is_steady():
             return
-        strided = {_STRIDE + item.name: item for item in _tensors(self.case) if not item.meta.is_contiguous}
+        strided = {_STRIDE + item.name: item for item in self.case.tensor_inputs if not item.meta.is_contiguous}
         rows.sort(key=lambda pair: (not pair[1].name.startswith(_STRIDE), pair[0] not in ("sizes", "dtypes")))
         self.simplifier.expected = self._expected(rows)
         for family, row in rows:
@@ -142,10 +142,10 @@ class _Measurement:
         """Return the inputs with other values than the plainest, whose memory no other input shares."""
         if not self.simplifier.wants(DATA[0]):
             return []
-        inputs = self.case.inputs
+        inputs, tensors = self.case.inputs, self.case.tensor_inputs
         bases_of_views = (base.name for base in bases(inputs).values())
         shared = {*views_among(inputs), *bases_of_views, *floats_in_tensors(self.case)}
-        return [item for item in _tensors(self.case) if item.name not in shared and item.source != plain(item, None)]
+        return [item for item in tensors if item.name not in shared and item.source != plain(item, None)]
 
     def _is_steady(self) -> bool:
         """Return whether the minimal Case itself fails in most draws. Otherwise passing draws tell little."""
@@ -162,7 +162,7 @@ class _Measurement:
         return [each for each in self.simplifier.programs(edits) if not self._is_without_strides(each)]
 
     def _is_without_strides(self, case: Case) -> bool:
-        return any(item.name in self._strided and item.meta.is_contiguous for item in _tensors(case))
+        return any(item.name in self._strided and item.meta.is_contiguous for item in case.tensor_inputs)
 
     def _draws(self, case: Case) -> Sequence[Case] | None:
         """Return the Case with each draw of its inputs; None if it has values that cannot be drawn."""
@@ -261,7 +261,7 @@ class _Measurement:
 
         A value that no program can have is left out."""
         taken = {*numbers(self.case), size, size - 1, size + 1}
-        sizes = sorted({n for item in _tensors(self.case) for n in item.meta.shape} - {0, size})
+        sizes = sorted({n for item in self.case.tensor_inputs for n in item.meta.shape} - {0, size})
         changes = [
             (other, next(n for n in itertools.count(least) if n not in taken))
             for other in sizes
@@ -312,13 +312,9 @@ class _Measurement:
         self.needs.sentences.append(sentences.get(how, ""))
 
 
-def _tensors(case: Case) -> list[TensorInput]:
-    return [item for item in case.inputs if isinstance(item, TensorInput)]
-
-
 def _dimensions(case: Case, size: int) -> str | None:
     """Return ` in dimension 1 of `x``: the dimensions of inputs of this size; "" if each is, and None if none is."""
-    tensors = _tensors(case)
+    tensors = case.tensor_inputs
     sizes = [(n, f"dimension {dim} of `{item.name}`") for item in tensors for dim, n in enumerate(item.meta.shape)]
     places = [place for n, place in sizes if n == size]
     if len(places) == len(sizes):
@@ -362,7 +358,7 @@ def _parts(case: Case) -> tuple[object, ...]:
 def can_be_drawn(case: Case, among: Collection[str] | None = None) -> bool:
     """Return whether all values, or those of the inputs `among`, are constants or can be drawn again."""
     floats = floats_in_tensors(case)
-    items = [item for item in _tensors(case) if item.name not in floats]
+    items = [item for item in case.tensor_inputs if item.name not in floats]
     return all(_can_be_drawn(item) for item in items if among is None or item.name in among)
 
 

@@ -68,8 +68,7 @@ class EarlierCallsReducer:
     def _of_own_graph(self, number: int) -> list[Call]:
         """Return calls of the Case's own graph that can replace the call `number`: with another size, and unchanged."""
         case, call = self.case, self.case.others[number]
-        tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
-        sizes = sorted({size for item in tensors for size in item.meta.shape})
+        sizes = sorted({size for item in case.tensor_inputs for size in item.meta.shape})
         unused = (n for n in itertools.count(_MIN_NEW_SIZE) if n not in sizes)
         new = next(itertools.islice(unused, number, None))
         bare = replace(case, before=())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minifier.data.case import Case, Drawn, Recorded, Stored, TensorInput
+from minifier.data.case import Case, Drawn, Recorded, Stored
 from minifier.data.case.store import unpickled
 from minifier.data.case.symbolic_sizes import goes_through_dynamo
 from minifier.data.case.values import is_float
@@ -341,8 +341,7 @@ class Simplifier:
             self._ran_of, self._ran = self.case, {}
         prepared, case = self.runner.prepared, self.case
         keys = [
-            self.runner.key_of(each) if [len(edits) for edits in steps] == [1] else ""
-            for each, steps in zip(changed, tries, strict=True)
+            self.runner.key_of(each) if _is_single(steps) else "" for each, steps in zip(changed, tries, strict=True)
         ]
         asked = [place for place, each in enumerate(changed) if each != case and keys[place] not in self._ran]
         jobs = [lambda steps=tries[place]: run_without_backend(prepared, case, steps) for place in asked]
@@ -408,7 +407,9 @@ class Simplifier:
             yield from (each for each in self._runnable(some) if each is not None and each != self.case)
 
     def _effective(self, later: Iterable[Sequence[Alternatives]]) -> Iterator[Sequence[Alternatives]]:
-        """Yield those tries that change the Case, then those of the passes that follow, whose errors are their own."""
+        """Yield the tries that change the Case, then such tries of the passes that follow.
+
+        An error in the rows of a pass ends that pass alone."""
         places = iter(range(_MOST_AHEAD))
         yield from (steps for _, steps in zip(places, later, strict=False) if self._changed(steps) != self.case)
         for each in self._following:
@@ -429,6 +430,10 @@ class Simplifier:
         return found
 
 
+def _is_single(steps: Sequence[Alternatives]) -> bool:
+    return [len(edits) for edits in steps] == [1]
+
+
 def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Alternatives]]:
     return ([[edit]] for row in rows for edit in row.edits)
 
@@ -436,7 +441,7 @@ def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Alternatives]]:
 def with_cut_values(runner: ProbeRunner, whole: Case, case: Case) -> Case:
     """Give cut inputs the values that the whole graph computes, unless they are floats.
     Only compile-time failures need this: their search uses shapes alone."""
-    tensors = [i for i in case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, (Stored, Recorded))]
+    tensors = [i for i in case.tensor_inputs if not isinstance(i.source, (Stored, Recorded))]
     unknown = [i for i in tensors if not is_float(i.meta.dtype)]
     if not unknown or not whole.ignores_values:
         return case
@@ -453,7 +458,7 @@ def with_cut_values(runner: ProbeRunner, whole: Case, case: Case) -> Case:
 
 def facts_of(runner: ProbeRunner, case: Case) -> dict[str, Facts]:
     """Return bounds and small values of inputs with the script's own values; {} if the child failed."""
-    names = {i.name for i in case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, Drawn)}
+    names = {i.name for i in case.tensor_inputs if not isinstance(i.source, Drawn)}
     if not names:
         return {}
     (result,) = runner.run([lambda: look_at_inputs(runner.prepared, case.inputs)])

@@ -296,12 +296,17 @@ class Case:
         return self.devices - {"cpu", "meta"}
 
     @property
+    def tensor_inputs(self) -> list[TensorInput]:
+        """The inputs that are tensors, in their order."""
+        return [item for item in self.inputs if isinstance(item, TensorInput)]
+
+    @property
     def devices(self) -> set[str]:
         """Devices of the inputs and of all values in the graph."""
-        values = [*(i.meta for i in self.inputs if isinstance(i, TensorInput)), *(n.value for n in self.graph.nodes)]
+        values = [*(item.meta for item in self.tensor_inputs), *(n.value for n in self.graph.nodes)]
         return {value.device for value in values if isinstance(value, TensorMeta)}
 
     @property
     def elements(self) -> int:
         """Number of elements of all tensor inputs."""
-        return sum(i.meta.elements for i in self.inputs if isinstance(i, TensorInput))
+        return sum(item.meta.elements for item in self.tensor_inputs)

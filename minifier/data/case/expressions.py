@@ -120,5 +120,5 @@ def floats_in_tensors(case: Case) -> dict[str, Scalar]:
     """Return the script's floats that are in tensors, by the names of these inputs."""
     if case.symbolic is None:
         return {}
-    tensors = {item.name for item in case.inputs if isinstance(item, TensorInput)}
+    tensors = {item.name for item in case.tensor_inputs}
     return {name: value for name, value in floats_read(case.graph).items() if name in tensors}

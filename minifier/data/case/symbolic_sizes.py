@@ -85,7 +85,7 @@ def as_dynamo_would(case: Case) -> Case:
 
 
 def _dynamic_sizes(case: Case) -> set[str]:
-    tensors = [item for item in case.inputs if isinstance(item, TensorInput) and item.meta.symbols]
+    tensors = [item for item in case.tensor_inputs if item.meta.symbols]
     expressions = (item.meta.symbols[dim] for item in tensors for dim in dynamic_dims(case, item))
     return {expression for expression in expressions if expression is not None}
 

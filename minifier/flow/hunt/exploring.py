@@ -31,7 +31,7 @@ from minifier.flow.hunt.programs import Program, ProgramFilter
 from minifier.flow.hunt.records import ProgramResult, Records, failure_in
 from minifier.flow.hunt.scripts import try_script
 from minifier.flow.hunt.sources import source
-from minifier.flow.hunt.trial import Answer, Trial, headline, record_program, run_in_eager, try_program
+from minifier.flow.hunt.trial import Answer, Trial, call_in_eager, headline, record_program, try_program
 from minifier.process.machine import cores
 from minifier.process.progress import SILENT, Phase, Progress, Ui
 from minifier.process.temporary import scratch_folder
@@ -260,7 +260,7 @@ class Explorer:
             job = functools.partial(self._record, program, recorded)
             limits = Limits(_RECORDING_SECONDS)
             (made,) = self._run([job], limits)
-            if made.result is None and self._run([functools.partial(run_in_eager, program)], limits)[0].result is None:
+            if made.result is None and self._run([functools.partial(call_in_eager, program)], limits)[0].result is None:
                 return _line(program, Answer.LEFT_OUT, "eager mode ends its process too")
             told = _trial(made.result) if made.result is not None else None
             if told is None or told.answer is not Answer.FAILS:

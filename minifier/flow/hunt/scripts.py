@@ -38,7 +38,7 @@ _TIMES_THE_LIMIT = 2  # of a backend call, that a run of a script may take
 
 
 def scripts(folder: str, wanted: ProgramFilter) -> Iterator[Program]:
-    """Yield the scripts of the folder, without those of folders in it. Raises UsageError if there is no such folder."""
+    """Yield the scripts of the folder, but not those of its sub-folders. Raises UsageError if there is no folder."""
     if not os.path.isdir(folder):
         raise UsageError(f"{SCRIPTS} DIR: there is no folder {folder!r}.")
     for path in sorted(Path(folder).glob("*.py")):
@@ -64,8 +64,8 @@ def _names_a_backend(path: Path) -> bool:
 def try_script(program: Program, backend: str, modules: tuple[str, ...], settings: Settings, place: Path) -> Trial:
     """Run the script as `minify run` does, up to the reduction: where it names no backend, compiled by this one.
 
-    In a process of its own. Of each failure, the first of those that look alike, `place` gets a numbered folder: that
-    of an interrupted `minify run`, which `minify reduce` goes on with.
+    This takes a process of its own. Each failure gets a numbered folder in `place`, as an interrupted `minify run`
+    leaves one: `minify reduce` goes on with it. Where failures look alike, only the first of them gets one.
     """
     adopt_orphans()
     RunFolder(place).clear(keep=False)  # left by a try that was killed

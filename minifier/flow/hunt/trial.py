@@ -77,7 +77,7 @@ def try_program(program: Program, backend: Any, training: bool, dynamic: bool) -
     return replace(trial, shows=call.shows if alone.is_open or alone.answer is Answer.FAILS else ())
 
 
-def run_in_eager(program: Program) -> dict[str, Any]:
+def call_in_eager(program: Program) -> dict[str, Any]:
     """Run the program in eager mode, in a process that this may end."""
     call = _made(program)
     observe(call.function, call.tensors)

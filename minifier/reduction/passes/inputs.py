@@ -91,7 +91,7 @@ _LADDER: tuple[Ladder, ...] = (plain, lowest, highest, random, bounded, written)
 
 def data_rows(case: Case, facts: dict[str, Facts]) -> list[Row]:
     """Return a row for each input with recorded values, for each value at a cut, and for each shared storage."""
-    tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
+    tensors = case.tensor_inputs
     rows = []
     for views in drawn_storages(case.inputs).values():
         rows += [row(f"memory of {view.name}", only(view.name, with_own_memory)) for view in views]
@@ -222,7 +222,7 @@ def _layout(case: Case) -> list[Row]:
 
     Stored values keep the strides that they were stored with.
     """
-    drawn = [item for item in case.inputs if isinstance(item, TensorInput) and isinstance(item.source, Drawn)]
+    drawn = [item for item in case.tensor_inputs if isinstance(item.source, Drawn)]
     rows = []
     for item in (each for each in drawn if each.storage):
         sizes = [size for size in smaller(item.storage) if size >= item.meta.offset + item.meta.span]
@@ -278,7 +278,7 @@ def _converted(old: str, new: str, *, inputs: bool, arguments: bool) -> Edit:
 
 
 def _dtypes(case: Case) -> list[Row]:
-    dtypes = {item.meta.dtype for item in case.inputs if isinstance(item, TensorInput)}
+    dtypes = {item.meta.dtype for item in case.tensor_inputs}
 
     def note(leaf: object) -> object:
         if isinstance(leaf, Constant) and leaf.kind == "dtype":

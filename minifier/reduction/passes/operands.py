@@ -122,7 +122,7 @@ def _withholding(removed: tuple[str, ...]) -> Edit:
 def _merge(case: Case) -> list[Row]:
     """Return a row for each input that an earlier input of the same kind can replace."""
     rows = []
-    tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
+    tensors = case.tensor_inputs
     for i, item in enumerate(tensors):
         stand_ins = [other.name for other in tensors[:i] if _kind(other) == _kind(item)]
         if stand_ins:

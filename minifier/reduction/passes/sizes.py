@@ -33,7 +33,7 @@ def numbers(case: Case) -> list[int]:
 
 
 def _resizable(case: Case) -> list[TensorInput]:
-    return [item for item in case.inputs if isinstance(item, TensorInput) and not is_fixed(item)]
+    return [item for item in case.tensor_inputs if not is_fixed(item)]
 
 
 def _empty_to_one(case: Case) -> list[Row]:

@@ -101,8 +101,7 @@ def _grad(case: Case) -> list[Row]:
 
 def _without_gradients(case: Case) -> Row:
     """Return the row that sets gradients to their defaults, named by what of them the Case has."""
-    tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
-    of_inputs = any(item.meta.requires_grad or item.parameter or not item.leaf for item in tensors)
+    of_inputs = any(item.meta.requires_grad or item.parameter or not item.leaf for item in case.tensor_inputs)
     off, on = "`requires_grad` of the inputs off", "rad mode on, without `torch.no_grad()`."
     if case.state.grad:
         return row("requires_grad", _without_grad, change=f"{off}.")

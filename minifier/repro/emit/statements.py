@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from minifier.data.case import Call, Case, ScalarInput, Symbolic, TensorInput
+from minifier.data.case import Call, Case, ScalarInput, Symbolic
 from minifier.data.case.calls import called, shares_function
 from minifier.data.case.graph import Graph
 from minifier.data.case.literals import literal
@@ -102,8 +102,7 @@ def guard_gibibytes(case: Case, memory: int | None = None) -> int:
 def _input_bytes(case: Case) -> int:
     import torch
 
-    metas = [item.meta for item in case.inputs if isinstance(item, TensorInput)]
-    return sum(meta.elements * getattr(torch, meta.dtype).itemsize for meta in metas)
+    return sum(item.meta.elements * getattr(torch, item.meta.dtype).itemsize for item in case.tensor_inputs)
 
 
 def wrapped(

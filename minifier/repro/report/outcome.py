@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.capturing.script import find_module
-from minifier.data.case import BackendReference, BackendSource, Case, Level, TensorInput
+from minifier.data.case import BackendReference, BackendSource, Case, Level
 from minifier.data.case.files import MARK
 from minifier.data.case.graph import Node
 from minifier.data.case.inputs import source_names
@@ -323,7 +323,7 @@ def duplicate_key(outcome: Outcome) -> str:
         fingerprint.native,
         words_of(replace(fingerprint, names=(*fingerprint.names, *ops)), "<node>"),
         ops,
-        sorted({given.meta.dtype for given in case.inputs if isinstance(given, TensorInput)}),
+        sorted({given.meta.dtype for given in case.tensor_inputs}),
     ]
     if case.level is Level.SOURCE and "AssertionError" in fingerprint.types:
         identity.append(sorted({*re.findall(r"\b(?:torch|nn|F)\.(?:\w+\.)*(?!rand)(\w+)", text)} - _OF_ALL_CHECKS))

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 
-from minifier.data.case import BackendSource, Case, Level, Ref, TensorInput
+from minifier.data.case import BackendSource, Case, Level, Ref
 from minifier.data.case.literals import WITHOUT, literal, packages_imported
 from minifier.data.case.store import ARTIFACTS
 from minifier.data.failure.normalise import headline
@@ -200,8 +200,7 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
 def _graph(case: Case, names: Mapping[str, str]) -> Iterable[str]:
     """Show a line for each tensor that the graph gets, and for each of its ops, with these names."""
     source = functools.partial(literal, ref=lambda ref: names.get(ref.name, ref.name))
-    tensors = (item for item in case.inputs if isinstance(item, TensorInput))
-    lines = [f"{source(Ref(item.name))}: {item.meta.dtype}{list(item.meta.shape)}" for item in tensors]
+    lines = [f"{source(Ref(item.name))}: {item.meta.dtype}{list(item.meta.shape)}" for item in case.tensor_inputs]
     for node in case.graph.ops:
         given = ", ".join([*map(source, node.args), *(f"{key}={source(value)}" for key, value in node.kwargs.items())])
         lines.append(f"{source(Ref(node.name))} = {node.target}({given})")
