@@ -260,5 +260,6 @@ def compile_candidate(prepared: PreparedCase, case: Case, values: Sequence[Any])
         compiled = compiler(module, list(values))
     if not callable(compiled):  # Dynamo's own message
         raise AssertionError("compiler_fn did not return callable")
-    compiled = dynamo.as_dynamo_takes(compiled)
-    return lambda args: dynamo.outputs_dynamo_takes(compiled(*args), *case.graph.output.args)
+    # Not now: to write the code takes longer than all else, and what is only compiled is not called.
+    taken = functools.cache(lambda: dynamo.as_dynamo_takes(compiled))
+    return lambda args: dynamo.outputs_dynamo_takes(taken()(*args), *case.graph.output.args)
