@@ -55,15 +55,16 @@ ANY_FAILURE = Failure(Fingerprint(Stage.COMPARE, Kind.SIGNAL), "", "")
 """The failure of a recorded Case. Its stage is the last: the results are compared."""
 
 
-def first_failure(recorded: Path, work: Path, settings: Settings, ui: Ui) -> RunFolder | None:
+def first_failure(recorded: Path, work: Path, settings: Settings, ui: Ui, by_dynamo: bool = False) -> RunFolder | None:
     """Return the folder, in `work`, of the first failing call; None if all calls pass.
 
-    `recorded` has a sub-folder with a Case for each call. Raises NoRepro if a fresh interpreter cannot have the backend
-    or cannot make the call, FailsByItself if eager fails as well, and MachineFailed.
+    `recorded` has a sub-folder with a Case for each call. `by_dynamo` looks for what fails in Dynamo as well, once
+    the backend has returned. Raises NoRepro if a fresh interpreter cannot have the backend or cannot make the call,
+    FailsByItself if eager fails as well, and MachineFailed.
     """
     for place in sorted((place for place in recorded.iterdir() if place.name.isdecimal()), key=lambda p: int(p.name)):
         folder = RunFolder(work / place.name)
-        case = keep_case(place, folder.path, source=kept_source(recorded))
+        case = replace(keep_case(place, folder.path, source=kept_source(recorded)), through_dynamo=by_dynamo)
         _check_backend(case)
         failure = failure_in_child(case, settings, ui)
         if failure is not None:

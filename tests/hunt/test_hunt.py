@@ -13,6 +13,9 @@ BACKEND = '''
 
     import torch
     from torch._dynamo import register_backend
+    from torch._dynamo.source import ConstantSource
+    from torch._guards import TracingContext
+    from torch.fx.experimental.symbolic_shapes import DimDynamic
 
 
     @register_backend
@@ -28,6 +31,10 @@ BACKEND = '''
             os.abort()
         if "sign" in ops:
             return gm
+        if "tan" in ops:  # a symbol of no input: Dynamo raises as it writes the guards
+            shapes, source = TracingContext.get().fake_mode.shape_env, ConstantSource("lower")
+            symbol = shapes.create_symbol(5, source, DimDynamic.DYNAMIC)
+            bool(shapes.create_symintnode(symbol, hint=5, source=source) % 2 == 1)
         scale = 1.02 if "sigmoid" in ops else 1.0
         return lambda *args: tuple(result * scale for result in gm.forward(*args))
 '''
@@ -56,18 +63,19 @@ PROGRAMS = '''
         yield "frac", torch.frac, (x,), {}
         yield "inverse", lambda values: torch.erfinv(torch.cat(values)), ([x, x],), {}
         yield "sign", torch.sign, (x,), {}
+        yield "late", torch.tan, (x,), {}
         yield "length", len, ([1, 2],), {}
         yield "wrong size", lambda value: value.view(7), (x,), {}
         yield "dies by itself", lambda value: value + os.abort(), (x,), {}
         yield "infinite", lambda value: value / 0, (x,), {}
 '''
 ANSWERS = {
-    **dict.fromkeys(["gate", "pool", "loss", "both", "inverse"], "fails"),
+    **dict.fromkeys(["gate", "pool", "loss", "both", "inverse", "late"], "fails"),
     **dict.fromkeys(["wrong size", "infinite", "dies by itself"], "left out"),
     **{"right": "works", "frac": "not supported", "sign": "by fallback", "length": "no graph"},
 }
 
-SENTENCE = "faulty: 1 of 8 (1 by fallback) work; 4 distinct failures, the worst costs 3 programs"
+SENTENCE = "faulty: 1 of 9 (1 by fallback) work; 5 distinct failures, the worst costs 3 programs"
 
 
 # Scripts, with the answer and the numbers of the failures of each.
@@ -109,7 +117,7 @@ def test_each_distinct_failure_has_a_repro_and_a_hunt_goes_on_where_it_was(proje
         f"# {summary['sentence']}"
     )
     found = {failure["what"]: failure for failure in summary["failures"]}
-    assert set(found) == {"torch.sigmoid", "torch.logsumexp", "torch.erfinv", "torch.hypot"}
+    assert set(found) == {"torch.sigmoid", "torch.logsumexp", "torch.erfinv", "torch.hypot", "torch.tan"}
     assert set(found["torch.logsumexp"]["subjects"]) == {"pool", "loss", "both"}
     assert found["torch.hypot"]["subjects"] == ["both"], "which logsumexp hides"
     assert found["torch.logsumexp"]["confirmed"] == 2

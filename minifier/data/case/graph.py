@@ -204,9 +204,8 @@ class Graph:
     def free_names(self) -> dict[str, str]:
         """Names of nodes that are no op's target, apart from a number at the end; each with its op, "" for an input."""
         ops = {node.name: node.short_target if node.is_op else "" for node in self.nodes if node.op != "output"}
-        taken = frozenset(ops.values())
-        free = [name for name in ops if name.rstrip("0123456789").rstrip("_") not in taken]
-        return {self.input_names.get(name, name): ops[name] for name in free}
+        taken, named = frozenset(ops.values()), self.input_names
+        return {named.get(n, n): op for n, op in ops.items() if n.rstrip("0123456789").rstrip("_") not in taken}
 
 
 def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -83,13 +83,14 @@ def wait_for(process: subprocess.Popen[Any], tick: Callable[[], None]) -> None:
         raise
 
 
-def start_reducing(out: Path, options: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start `minify reduce` on this process's output folder, in a new session; its standard error goes to the log."""
-    command = [sys.executable, "-m", "minifier", "reduce", "--trust", str(out), *options]
+def start_reducing(out: Path, options: Sequence[str], **process: Any) -> subprocess.Popen[bytes]:
+    """Start `minify reduce` on this process's output folder, in a new session; its standard error goes to the log.
+
+    `process` is for Popen.
+    """
+    command, nothing = [sys.executable, "-m", "minifier", "reduce", "--trust", str(out), *options], subprocess.DEVNULL
     with (out / LOG).open("w") as log:
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True
-        )
+        return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=log, start_new_session=True, **process)
 
 
 def wait_for_repro(process: subprocess.Popen[bytes], out: Path, status: StatusLine | None = None) -> Path | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
+import json
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,13 +17,29 @@ from minifier.data.torch_names import TESTS_OF_TORCH
 from minifier.errors import UsageError
 from minifier.flow.hunt.programs import Call, NoSuchProgram, Program, ProgramFilter, call_of
 
+OPERATORS = "ops"
+"""The name of the source of operators."""
+
+MODELS_OF_OPERATORS = Path(__file__).with_name("operators_of_models.json")
+"""In how many architectures of transformers 5 an operator is called; scripts/count_operators.py has counted them."""
+
+
+@functools.cache
+def models_of_operators() -> dict[str, int]:
+    """Return the number of architectures of transformers that call an operator, by its name."""
+    counts: dict[str, int] = json.loads(MODELS_OF_OPERATORS.read_text(encoding="utf-8"))
+    return counts
+
 
 def operators(wanted: ProgramFilter) -> Iterator[Program]:
-    """Yield the operators of torch's database on the CPU: the first sample of each, then the second.
+    """Yield the operators of torch's database on the CPU, those of most models first: the first sample of each, then
+    the second.
 
     Raises UsageError if the database cannot be imported.
     """
+    models = models_of_operators()
     known = [each for each in database() if wanted.has(each.full_name)]
+    known.sort(key=lambda each: -models.get(each.full_name, 0))
     for number in range(wanted.samples):
         for operator in known:
             for dtype in _dtypes(operator, wanted):

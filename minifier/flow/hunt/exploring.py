@@ -268,6 +268,8 @@ class Explorer:
                 return self._without_graph(program, trial, f"its graphs cannot be recorded: {why}", is_alone)
             try:
                 found = first_failure(recorded, work, self._settings, SILENT)
+                if found is None and trial.answer is Answer.FAILS and (is_alone or not trial.raised):
+                    found = first_failure(recorded, work / "dynamo", self._settings, SILENT, by_dynamo=True)
             except FailsByItself as error:
                 return _line(program, Answer.LEFT_OUT, str(error).splitlines()[0])
             except MinifyError as error:

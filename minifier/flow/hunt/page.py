@@ -39,8 +39,9 @@ def first_line(hunted: HuntOptions, records: Records, failures: Sequence[Distinc
     counts = [counted(len(reduced), "distinct failure")] if reduced else []
     if left := len(failures) - len(reduced):
         counts.append(f"{counted(left, 'failure')} without a repro")
-    worst = max(each.programs for each in failures)
-    return f"{sentence}; {' and '.join(counts)}, the worst costs {counted(worst, 'program')}"
+    worst = max(failures, key=lambda each: (each.models, each.programs))
+    models = f" and {counted(worst.models, 'model')}" if worst.models else ""
+    return f"{sentence}; {' and '.join(counts)}, the worst costs {counted(worst.programs, 'program')}{models}"
 
 
 def write_pages(hunted: HuntOptions, records: Records) -> None:
@@ -73,6 +74,7 @@ def _summary(hunted: HuntOptions, records: Records, failures: list[DistinctFailu
                 "status": each.status,
                 "key": each.key or None,
                 "programs": each.programs,
+                "models": each.models,
                 "confirmed": each.confirmed,
                 "subjects": list(each.subjects),
             }

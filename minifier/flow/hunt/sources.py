@@ -12,7 +12,7 @@ from typing import Any
 from minifier.errors import UsageError
 from minifier.flow.embed.function import copied
 from minifier.flow.hunt.compositions import compositions
-from minifier.flow.hunt.databases import modules, operators
+from minifier.flow.hunt.databases import OPERATORS, modules, operators
 from minifier.flow.hunt.models import models
 from minifier.flow.hunt.programs import Call, Program, ProgramFilter, Source, call_of
 from minifier.flow.hunt.scripts import SCRIPTS, scripts
@@ -21,7 +21,7 @@ ENTRY_POINTS = "minify_hunt_sources"
 """Entry points of this group are sources: functions that yield (name, callable, args, kwargs)."""
 
 _OWN: dict[str, tuple[str, Source]] = {
-    "ops": ("torch's operators, on samples of torch's own tests", operators),
+    OPERATORS: ("torch's operators, on samples of torch's own tests", operators),
     "compose": ("random programs of torch's operators, one after the other until the time is up", compositions),
     "models": ("the architectures of transformers in tiny configurations", models),
     "modules": ("the modules of torch.nn, on samples of torch's own tests, in training and in evaluation", modules),

@@ -8,6 +8,7 @@ from typing import Any
 
 from minifier.data.case.store import RESULT
 from minifier.data.failure import Kind
+from minifier.flow.hunt.databases import OPERATORS, models_of_operators
 from minifier.flow.hunt.records import Group, ProgramResult, Records
 from minifier.flow.hunt.trial import Answer
 from minifier.process.progress import counted
@@ -20,15 +21,17 @@ class DistinctFailure:
     """A distinct failure: groups whose reduced Cases have one key, the first of which stands for all.
 
     `numbers` are those of the groups. So many `programs` show it, which are samples of these `subjects`; of so many it
-    is `confirmed` that they show no other one: with its ops in eager mode they are right.
+    is `confirmed` that they show no other one: with its ops in eager mode they are right. So many `models`, architectures
+    of transformers, call the operator that it is about, or that of its operators which most of them call.
     """
 
     group: Group
-    numbers: frozenset[int]
     result: dict[str, Any]
+    numbers: frozenset[int]
     programs: int
     confirmed: int
     subjects: tuple[str, ...]
+    models: int
 
     @property
     def status(self) -> str:
@@ -39,8 +42,9 @@ class DistinctFailure:
     def cost(self) -> str:
         """What it costs, in words."""
         confirmed = f", {self.confirmed} confirmed" if self.confirmed else ""
+        called = f"; called by {counted(self.models, 'model')}" if self.models else ""
         shown = ", ".join(self.subjects[:_MOST_SUBJECTS]) + (" ..." if len(self.subjects) > _MOST_SUBJECTS else "")
-        return f"{counted(self.programs, 'program')} of {shown}{confirmed}"
+        return f"{counted(self.programs, 'program')} of {shown}{confirmed}{called}"
 
     @property
     def key(self) -> str:
@@ -60,7 +64,7 @@ class DistinctFailure:
 
 
 def distinct(records: Records) -> list[DistinctFailure]:
-    """Return the distinct failures: first the silent ones, and of each kind those of the most programs."""
+    """Return the distinct failures: first the silent ones, and of each kind those of the most models and programs."""
     by_key: dict[str, list[tuple[Group, dict[str, Any]]]] = {}
     for group in records.groups:
         path = group.folder.path / RESULT
@@ -75,8 +79,11 @@ def distinct(records: Records) -> list[DistinctFailure]:
         confirmed = sum(numbers.issuperset(each.shows) for each in right)
         if programs:  # else all of them have turned out to show another failure
             subjects = tuple(dict.fromkeys(each.subject for each in programs.values()))
-            failures.append(DistinctFailure(groups[0][0], numbers, groups[0][1], len(programs), confirmed, subjects))
-    return sorted(failures, key=lambda each: (not each.is_silent, -each.programs, each.group.number))
+            operators = (each.subject for each in programs.values() if each.source == OPERATORS)
+            models = max((models_of_operators().get(each, 0) for each in operators), default=0)
+            count = len(programs)
+            failures.append(DistinctFailure(*groups[0], numbers, count, confirmed, subjects, models))
+    return sorted(failures, key=lambda each: (not each.is_silent, -each.models, -each.programs, each.group.number))
 
 
 _WORST_FIRST = (

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minifier.errors import ToolFailed
+from minifier.flow.embed.reducing import start_reducing
 
 if TYPE_CHECKING:
     from minifier.flow.hunt.behind import KnownFaults
     from minifier.flow.hunt.records import ProgramResult
 
 SERVER = "minifier.flow.hunt.server"
-LOG = "minify.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +128,5 @@ def reduce_failure(setup: Setup, failure: bytes, options: Sequence[str]) -> byte
     with tempfile.TemporaryDirectory(prefix="minify-hunt-") as scratch:
         folder = Path(scratch) / "failure"
         unpack(failure, folder)
-        command = [sys.executable, "-m", "minifier", "reduce", "--trust", str(folder), *options]
-        environment, nothing = setup.environment(), subprocess.DEVNULL
-        with (folder / LOG).open("w") as log:
-            subprocess.run(
-                command, stdin=nothing, stdout=nothing, stderr=log, env=environment, cwd=setup.place, check=False
-            )
+        start_reducing(folder, options, env=setup.environment(), cwd=setup.place).wait()
         return packed(folder)

@@ -101,7 +101,7 @@ class ProgramOfCalls:
             else:
                 assert self._ready is not None, "made for the first call"
                 with modes.as_while_compiling():
-                    self.compiled = compile_candidate(self._prepared, self.case, self._ready)
+                    self.compiled = compile_candidate(self._prepared, self.case, self._ready, self._until)
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
             return self._progress.failure(error) if self.by_dynamo or dynamo.is_failure(error) else _invalid(error)
         return None
@@ -119,8 +119,7 @@ class ProgramOfCalls:
 
     def make_last_call(self) -> Answer | None:
         """Compile the Case's own graph, and call it unless the compilation is all that is judged."""
-        is_compiled = self._until is Stage.COMPILE and not self.by_dynamo
-        return self.compile() if is_compiled else self._call()
+        return self.compile() if self._until is Stage.COMPILE and not self.by_dynamo else self._call()
 
     def _call(self) -> Answer | None:
         """Call what the Case's own graph became, and run the backward pass of its results if the Case has one."""
@@ -172,7 +171,7 @@ class ProgramOfCalls:
                     compiled = compiled_by_dynamo(self._prepared, other)
                 else:
                     with modes.as_while_compiling():
-                        compiled = compile_candidate(self._prepared, other, self._values(call.inputs))
+                        compiled = compile_candidate(self._prepared, other, self._values(call.inputs), self._until)
             except BaseException as error:  # noqa: BLE001 - as below
                 return _invalid(error)
             return self._called(compiled, call.inputs, call.times, call.backward)
@@ -251,8 +250,12 @@ def _announced(compiled: Callable[..., Any], on_run: Callable[[], object]) -> Ca
     return run
 
 
-def compile_candidate(prepared: PreparedCase, case: Case, values: Sequence[Any]) -> Compiled:
-    """Compile the candidate; return a function of its inputs. Raises the backend's exception."""
+def compile_candidate(prepared: PreparedCase, case: Case, values: Sequence[Any], until: Stage) -> Compiled:
+    """Compile the candidate; return a function of its inputs. Raises the backend's exception.
+
+    Dynamo also writes the code of a lazy graph module then, which takes longer than all else. Here that waits for a
+    call where the compilation is all that is judged.
+    """
     compiler = prepared.compiler(case.backend)
     module = prepared.module(case.graph)
     graphs.add_arguments(module, values)
@@ -260,6 +263,6 @@ def compile_candidate(prepared: PreparedCase, case: Case, values: Sequence[Any])
         compiled = compiler(module, list(values))
     if not callable(compiled):  # Dynamo's own message
         raise AssertionError("compiler_fn did not return callable")
-    # Not now: to write the code takes longer than all else, and what is only compiled is not called.
-    taken = functools.cache(lambda: dynamo.as_dynamo_takes(compiled))
-    return lambda args: dynamo.outputs_dynamo_takes(taken()(*args), *case.graph.output.args)
+    if until is not Stage.COMPILE:
+        compiled = dynamo.as_dynamo_takes(compiled)
+    return lambda args: dynamo.outputs_dynamo_takes(dynamo.as_dynamo_takes(compiled)(*args), *case.graph.output.args)
