@@ -1,7 +1,8 @@
 """Count in how many architectures of transformers each operator of torch's database is called.
 
-`python scripts/count_operators.py` writes minifier/flow/hunt/operators_of_models.json, the order of `minify hunt ... ops`.
-Takes minutes. What a tiny configuration does not fit is left out, as in `minify hunt ... models`.
+`python scripts/count_operators.py` writes minifier/flow/hunt/operators_of_models.json, by which operators
+are ordered.
+Takes a minute. What a tiny configuration does not fit is left out, as in `minify hunt ... models`.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class FailingGraph:
 class FellBack:
     """A backend call that caught its own exception or did not compile the graph itself, as `sentence` describes.
 
-    is_whole: inductor or eager got the graph instead.
+    is_whole: inductor or eager got the graph instead. is_left: they got it, or a part of it.
     line: the backend's log line about the fallback, or "".
     is_plain: the backend hands work to inductor, and caught no exception: it may be made that way.
     """
@@ -60,6 +60,7 @@ class FellBack:
     graph: int
     sentence: str
     is_whole: bool
+    is_left: bool
     line: str
     is_plain: bool = False
 

@@ -25,8 +25,7 @@ def watch_of(function: Any, imports: Sequence[str]) -> CallWatch | None:
 
     `imports` are the lines that import it.
     """
-    packages = {*packages_imported(*imports), _module_of(function).partition(".")[0]}
-    packages -= {"torch", "functools", ""}
+    packages = {*packages_imported(*imports), _module_of(function).partition(".")[0]} - {"torch", "functools", ""}
     return CallWatch(packages, inductor_entry) if packages else None
 
 
@@ -96,7 +95,7 @@ def fallback(watch: CallWatch, graph: int, unchanged: bool, is_run: bool) -> Fel
     caught = watch.caught
     if watch.entered and not (caught or unchanged):
         sentence = "compiled with inductor, as a whole or in parts"
-        return FellBack(graph, sentence, is_whole=False, line=watch.first_line, is_plain=True)
+        return FellBack(graph, sentence, False, True, watch.first_line, is_plain=True)
     deeds = [f"caught {' and '.join(caught[:_MAX_SHOWN])}"] if caught else []
     if watch.entered:
         deeds.append("handed the graph to inductor")
@@ -109,7 +108,7 @@ def fallback(watch: CallWatch, graph: int, unchanged: bool, is_run: bool) -> Fel
         return None
     logged = f" (it would have logged: {'; '.join(watch.logged[:_MAX_SHOWN])})" if watch.logged else ""
     is_whole = watch.entered or unchanged or ran is _Ran.WHOLE
-    return FellBack(graph, " and ".join(deeds) + logged, is_whole, watch.first_line)
+    return FellBack(graph, " and ".join(deeds) + logged, is_whole, is_whole or ran is _Ran.PART, watch.first_line)
 
 
 def watched(

@@ -9,6 +9,7 @@ from vocabulary import tree
 BACKEND = '''
     """Fails in a way of its own for each of some ops."""
 
+    import contextlib
     import os
 
     import torch
@@ -20,6 +21,8 @@ BACKEND = '''
 
     @register_backend
     def faulty(gm, inputs):
+        with contextlib.suppress(KeyError):  # which leaves the graph to nobody
+            raise KeyError("no kernel is cached")
         ops = {getattr(node.target, "__name__", "") for node in gm.graph.nodes}
         if "logsumexp" in ops:
             raise RuntimeError("no lowering for logsumexp")

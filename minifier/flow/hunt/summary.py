@@ -21,8 +21,8 @@ class DistinctFailure:
     """A distinct failure: groups whose reduced Cases have one key, the first of which stands for all.
 
     `numbers` are those of the groups. So many `programs` show it, which are samples of these `subjects`; of so many it
-    is `confirmed` that they show no other one: with its ops in eager mode they are right. So many `models`, architectures
-    of transformers, call the operator that it is about, or that of its operators which most of them call.
+    is `confirmed` that they show no other one: with its ops in eager mode they are right. So many `models`,
+    architectures of transformers, call the operator that it is about, or that of its operators which most of them call.
     """
 
     group: Group

@@ -143,7 +143,7 @@ class _BackendCalls:
         self, function: Any, imports: Sequence[str], gm: torch.fx.GraphModule | None, call: Callable[[], Any]
     ) -> Any:
         result, fell_back = watched(watch_of(function, imports), self.graphs, call, gm)
-        if fell_back is not None:
+        if fell_back is not None and fell_back.is_left:
             self.fallbacks.append(fell_back.sentence)
         return result
 
