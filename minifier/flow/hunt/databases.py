@@ -27,8 +27,7 @@ MODELS_OF_OPERATORS = Path(__file__).with_name("operators_of_models.json")
 @functools.cache
 def models_of_operators() -> dict[str, int]:
     """Return the number of architectures of transformers that call an operator, by its name."""
-    counts: dict[str, int] = json.loads(MODELS_OF_OPERATORS.read_text(encoding="utf-8"))
-    return counts
+    return dict(json.loads(MODELS_OF_OPERATORS.read_text(encoding="utf-8")))
 
 
 def operators(wanted: ProgramFilter) -> Iterator[Program]:

@@ -31,7 +31,7 @@ from minifier.flow.hunt.programs import Program, ProgramFilter
 from minifier.flow.hunt.records import ProgramResult, Records, failure_in
 from minifier.flow.hunt.scripts import try_script
 from minifier.flow.hunt.sources import source
-from minifier.flow.hunt.trial import Answer, Trial, call_in_eager, headline, record_program, try_program
+from minifier.flow.hunt.trial import Answer, Trial, call_in_eager, described, record_program, try_program
 from minifier.process.machine import cores
 from minifier.process.progress import SILENT, Phase, Progress, Ui
 from minifier.process.temporary import scratch_folder
@@ -73,7 +73,7 @@ class HuntOptions:
             backend = getattr(modules[-1], name, name) if module else name
             compiler_for(backend, None, None, None)  # raises torch's own error for an unknown name
         except Exception as error:
-            raise UsageError(f"the backend {self.backend} cannot be had: {headline(error)}") from error
+            raise UsageError(f"the backend {self.backend} cannot be had: {described(error)}") from error
         return backend
 
 
@@ -161,7 +161,7 @@ class Explorer:
         except UsageError:
             raise
         except Exception as error:  # noqa: BLE001 - of the user's own source
-            self._ui.say(f"the source {name} ends here: {headline(error)}")
+            self._ui.say(f"the source {name} ends here: {described(error)}")
 
     def next_of(self, programs: Iterator[Program]) -> list[Program]:
         """Return the next programs that have no line, as many as are tried at once."""

@@ -15,6 +15,7 @@ from minifier.capturing.backend_reference import reference
 from minifier.capturing.silent_fallbacks import watch_of, watched
 from minifier.data.case import Case
 from minifier.data.case.store import load, save
+from minifier.data.failure.normalise import headline
 from minifier.data.torch_names import COMPILE_THREADS
 from minifier.errors import NoRepro
 from minifier.flow.embed.function import record_graphs
@@ -92,7 +93,7 @@ def call_in_eager(program: Program) -> dict[str, Any]:
 def _tried(call: Call, again: Call, backend: Any, training: bool, dynamic: bool) -> Trial:
     eager = observe(call.function, call.tensors, backward=BackwardPass() if training else None)
     if eager.error is not None:
-        return Trial(Answer.LEFT_OUT, f"eager raises {headline(eager.error)}")
+        return Trial(Answer.LEFT_OUT, f"eager raises {described(eager.error)}")
     if not all(map(_is_finite, (*eager.outputs, *eager.gradients))):
         return Trial(Answer.LEFT_OUT, "eager's results are not finite")
     calls = _BackendCalls()
@@ -100,7 +101,7 @@ def _tried(call: Call, again: Call, backend: Any, training: bool, dynamic: bool)
     with calls:
         results = observe(compiled, again.tensors, backward=BackwardPass(eager.tangents) if training else None)
     if results.error is not None:
-        raised = headline(dynamo.backend_error(results.error))
+        raised = described(dynamo.backend_error(results.error))
         return Trial(Answer.FAILS, raised, is_open=calls.graphs > 0, raised=True)
     answer = Trial(Answer.FALLBACK, calls.fallbacks[0]) if calls.fallbacks else Trial(Answer.WORKS)
     if not calls.graphs:
@@ -200,12 +201,12 @@ def _made(program: Program) -> Call:
     except NoSuchProgram:
         raise _NotMade(Trial(Answer.ABSENT)) from None
     except Exception as error:
-        raise _NotMade(Trial(Answer.LEFT_OUT, f"it cannot be made: {headline(error)}")) from error
+        raise _NotMade(Trial(Answer.LEFT_OUT, f"it cannot be made: {described(error)}")) from error
 
 
-def headline(error: BaseException) -> str:
-    """Return the type and the first line of an exception."""
-    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+def described(error: BaseException) -> str:
+    """Return the type and the first line of an exception, without what differs between processes."""
+    return f"{type(error).__name__}: {headline(str(error))}"
 
 
 def _is_finite(value: Any) -> bool:
