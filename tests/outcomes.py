@@ -8,6 +8,7 @@ from pathlib import Path
 from case_samples import call, graph, output, placeholder, small_case
 
 from minifier.data.case import Case, Ref
+from minifier.data.case.store import save
 from minifier.data.failure import Failure
 from minifier.reduction.summary import Summary
 from minifier.repro.emit.repro import Repro
@@ -47,6 +48,14 @@ def summed_up(given: Outcome, **changes) -> Outcome:
     """The run with changes of its summary."""
     assert given.summary is not None
     return replace(given, summary=replace(given.summary, **changes))
+
+
+def write_run(folder: Path, given: Outcome) -> None:
+    """What a run has written ahead of its reports: its Cases and the repro."""
+    assert given.minimal is not None and given.repro is not None
+    save(given.case, folder / "case")
+    save(given.minimal, folder / "minimal")
+    (folder / "repro.py").write_text(given.repro.text)
 
 
 def text_of(given: Outcome) -> str:

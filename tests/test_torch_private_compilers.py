@@ -45,8 +45,7 @@ def trained(backend):
     return x.grad
 
 
-@pytest.mark.usefixtures("processes")
-def test_a_compiler_for_inference_is_seen_and_what_was_compiled_is_not_kept(tmp_path):
+def test_a_compiler_for_inference_is_seen_and_what_was_compiled_is_not_kept(forked):
     def work():
         parts, runs, compiled = [], [], []
 
@@ -69,7 +68,7 @@ def test_a_compiler_for_inference_is_seen_and_what_was_compiled_is_not_kept(tmp_
         gc.collect()
         return parts, runs, alive[-1], compiled[-1]() is None
 
-    assert in_child(work, tmp_path) == (["aot-inference", "aot-forward", "aot-backward"], ["token"], True, True)
+    assert forked(work) == (["aot-inference", "aot-forward", "aot-backward"], ["token"], True, True)
 
 
 @needs_compiler

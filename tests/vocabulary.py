@@ -141,15 +141,7 @@ class Project:
 
     def python(self, *arguments: str | Path, timeout: float = 180, **options: Any) -> subprocess.CompletedProcess[str]:
         """What `python ARGUMENTS...` in the project's folder gives."""
-        return subprocess.run(
-            [sys.executable, *map(str, arguments)],
-            cwd=self.folder,
-            env=self.environment(**options),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        return fresh_python(*arguments, folder=self.folder, environment=self.environment(**options), timeout=timeout)
 
     def litter(self) -> list[str]:
         """What this tool left in the temporary folder."""
@@ -209,6 +201,16 @@ class CommandLine(Project):
         return Minified(code, out.getvalue(), err.getvalue(), self.out)
 
 
+def fresh_python(
+    *arguments: str | Path, folder: Path, environment: dict[str, str], timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """What `python ARGUMENTS...` in a folder gives, in an interpreter of its own."""
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
 def run_alone(
     repro: Path, folder: Path, path: Path = CASES, timeout: float = 100, fresh: bool = False
 ) -> subprocess.CompletedProcess[str]:
@@ -222,17 +224,8 @@ def run_alone(
     if values.exists():
         (folder / values.name).write_bytes(values.read_bytes())
     environment = {"PATH": os.defpath, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONPATH": str(path)}
-    if not fresh:
-        return warm_python("repro.py", folder=folder, environment=environment, timeout=timeout)
-    return subprocess.run(
-        [sys.executable, "repro.py"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    python = fresh_python if fresh else warm_python
+    return python("repro.py", folder=folder, environment=environment, timeout=timeout)
 
 
 def in_child(work: Callable[[], Any], folder: Path, timeout: float = 60) -> Any:

@@ -10,10 +10,9 @@ from dataclasses import replace
 import pytest
 from damage import CANARY, SEED, damaged
 from layers import SOAK
-from outcomes import outcome
+from outcomes import outcome, write_run
 from vocabulary import tree
 
-from minifier.data.case.store import save
 from minifier.repro.report.write_reports import write_reports
 
 pytestmark = pytest.mark.timeout(300)
@@ -33,9 +32,7 @@ def run(tmp_path):
     """The output folder of a run, as a stranger's: nothing in it has a mark."""
     out = tmp_path / "given" / "failing-1"
     finished = replace(outcome(), folder=out)
-    save(finished.case, out / "case")
-    save(finished.minimal, out / "minimal")
-    (out / "repro.py").write_text(finished.repro.text)
+    write_run(out, finished)
     (out / "artifacts").mkdir()
     (out / "artifacts" / "aot-forward-1.py").write_text('"a graph"')
     (out / "run.json").write_text(json.dumps({"target": "failing.py", "arguments": [], "folder": "/"}))

@@ -31,15 +31,12 @@ def script(text):
 
 @pytest.mark.parametrize("how", sampled(["SIGSEGV", "SIGKILL", "exit", "thread"], 2))
 def test_a_death_at_run_time_is_seen_again_with_the_inputs_of_that_call(bureau, how):
-    captured = bureau.capture(
-        script(
-            f"""
-            g = compiled(how={how!r}, call=3, empties=True)
-            for i in range(5):
-                g(torch.full((3,), float(i)), torch.ones(3))
-            """
-        )
-    )
+    text = script(f"""
+        g = compiled(how={how!r}, call=3, empties=True)
+        for i in range(5):
+            g(torch.full((3,), float(i)), torch.ones(3))
+    """)
+    captured = bureau.capture(text)
     (failing,) = captured.failing
     message = {"exit": "exit status 7", "thread": "SIGSEGV"}.get(how, how)
     kind = "exit" if how == "exit" else "signal"
@@ -58,38 +55,31 @@ def test_a_death_at_run_time_is_seen_again_with_the_inputs_of_that_call(bureau, 
 
 
 def test_a_death_that_does_not_come_again_is_said(bureau):
-    captured = bureau.capture(
-        script(
-            """
-            if os.path.exists("/dev/shm/%d" % 0) or os.path.exists(__file__ + ".ran"):
-                os._exit(0)
-            open(__file__ + ".ran", "w").close()
-            compiled()(torch.ones(3), torch.ones(3))
-            """
-        )
-    )
+    text = script("""
+        if os.path.exists("/dev/shm/%d" % 0) or os.path.exists(__file__ + ".ran"):
+            os._exit(0)
+        open(__file__ + ".ran", "w").close()
+        compiled()(torch.ones(3), torch.ones(3))
+    """)
+    captured = bureau.capture(text)
     seen, case, said = bureau.capture_again(captured)
     assert "did not fail in call 1 of graph 1" in said and "chance" in said and "shapes alone" in said
     assert seen == captured.failing[0] and case.failure.message == "SIGSEGV" and case.tensors is None
 
 
 def test_another_signal_the_second_time_is_what_counts(bureau):
-    captured = bureau.capture(
-        script(
-            """
-            again = os.path.exists(__file__ + ".ran")
-            open(__file__ + ".ran", "w").close()
-            compiled(how="SIGABRT" if again else "SIGSEGV")(torch.ones(3), torch.ones(3))
-            """
-        )
-    )
+    text = script("""
+        again = os.path.exists(__file__ + ".ran")
+        open(__file__ + ".ran", "w").close()
+        compiled(how="SIGABRT" if again else "SIGSEGV")(torch.ones(3), torch.ones(3))
+    """)
+    captured = bureau.capture(text)
     seen, case, said = bureau.capture_again(captured)
     assert seen.failure.message == case.failure.message == "SIGABRT" and "the first time it was SIGSEGV" in said
 
 
 def test_a_death_after_a_swallowed_failure_of_the_same_graph_does_not_take_its_case(bureau):
-    captured = bureau.capture(
-        """
+    captured = bureau.capture("""
         import os
         import torch
         import oddlib
@@ -109,8 +99,7 @@ def test_a_death_after_a_swallowed_failure_of_the_same_graph_does_not_take_its_c
         except ValueError:
             pass
         f(-torch.ones(2))
-        """
-    )
+    """)
     first, second = captured.failing
     assert (first.call, second.call) == (1, 2) and bureau.case().failure.type == "ValueError"
     seen, case, _ = bureau.capture_again(captured, index=1)
@@ -141,8 +130,7 @@ def test_what_is_no_failure_of_a_backend(bureau, name):
 
 
 def test_of_calls_in_several_threads_the_one_that_got_the_signal_is_taken(bureau):
-    captured = bureau.capture(
-        """
+    captured = bureau.capture("""
         import signal, threading
         import torch
 
@@ -171,8 +159,7 @@ def test_of_calls_in_several_threads_the_one_that_got_the_signal_is_taken(bureau
             begun[thread.name].wait()
         for thread in threads:
             thread.join()
-        """
-    )
+    """)
     (failing,) = captured.failing
     assert failing.failure.message == "SIGSEGV" and failing.call == 2
     assert [node.target for node in bureau.case(failing.number).graph.ops] == ["operator.add"]
@@ -195,18 +182,15 @@ def test_a_backend_that_opens_or_closes_all_files(bureau, how, said):
 )
 def test_a_script_that_is_killed_twice_is_said_to_fail_by_that(bureau, kills, said):
     path = bureau.folder / "failing.py"
-    path.write_text(
-        script(
-            f"""
-            with open(__file__ + ".runs", "a+") as runs:
-                runs.write("x")
-                runs.seek(0)
-                number = len(runs.read())
-            if number <= {kills}:
-                os.kill(os.getpid(), signal.SIGKILL)
-            """
-        )
-    )
+    text = script(f"""
+        with open(__file__ + ".runs", "a+") as runs:
+            runs.write("x")
+            runs.seek(0)
+            number = len(runs.read())
+        if number <= {kills}:
+            os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    path.write_text(text)
 
     def work():
         listening = Lines()

@@ -14,8 +14,7 @@ def stored(case):
 
 @pytest.mark.parametrize("change", ["del inputs[:]", "inputs[0] = inputs[0].to(torch.bfloat16)[:2]"])
 def test_of_a_backend_that_puts_others_into_its_list(bureau, change):
-    captured = bureau.capture(
-        f"""
+    captured = bureau.capture(f"""
         import torch
 
         def backend(gm, inputs):
@@ -23,15 +22,13 @@ def test_of_a_backend_that_puts_others_into_its_list(bureau, change):
             raise RuntimeError("no lowering")
 
         torch.compile(torch.sigmoid, backend=backend)(torch.full((4,), 2.0))
-        """
-    )
+    """)
     (failing,) = captured.failing
     assert failing.unsaved == "" and torch.equal(stored(bureau.case())[0], torch.full((4,), 2.0))
 
 
 def test_of_compiled_code_that_changes_them_before_it_raises(bureau):
-    captured = bureau.capture(
-        """
+    captured = bureau.capture("""
         import torch
 
         def backend(gm, inputs):
@@ -42,8 +39,7 @@ def test_of_compiled_code_that_changes_them_before_it_raises(bureau):
             return run
 
         torch.compile(torch.sigmoid, backend=backend)(torch.full((4,), 2.0))
-        """
-    )
+    """)
     (failing,) = captured.failing
     assert failing.inputs_lost
     seen, case, _ = bureau.capture_again(captured)

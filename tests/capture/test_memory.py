@@ -34,10 +34,16 @@ while True:
 """
 
 
+def failed(bureau, stage, how, **terms):
+    """What the script showed, and its one failing call."""
+    captured = bureau.capture(SCRIPT.replace("STAGE", repr(stage)).replace("HOW", repr(how)), **terms)
+    (failing,) = captured.failing
+    return captured, failing
+
+
 @pytest.mark.parametrize(("stage", "how"), [("compile", "hoard"), ("run", "hoard text")])
 def test_a_backend_that_takes_memory_for_ever(bureau, stage, how):
-    captured = bureau.capture(SCRIPT.replace("STAGE", repr(stage)).replace("HOW", repr(how)), memory=500 * MIB)
-    (failing,) = captured.failing
+    _, failing = failed(bureau, stage, how, memory=500 * MIB)
     assert (failing.stage, failing.unsaved) == (Stage(stage), "")
     assert failing.failure.type == ("MemoryError" if how == "hoard text" else "RuntimeError")
     found = failing.failure.fingerprint
@@ -71,8 +77,7 @@ def test_what_is_available_ends_at_the_limit_of_the_control_group(tmp_path, monk
 
 
 def test_without_a_limit_an_allocation_fails_when_most_is_used(bureau, little_memory):
-    captured = bureau.capture(SCRIPT.replace("STAGE", "'compile'").replace("HOW", "'hoard'"))
-    (failing,) = captured.failing
+    captured, failing = failed(bureau, "compile", "hoard")
     found = failing.failure.fingerprint
     assert (found.kind, found.site.function) == (Kind.OUT_OF_MEMORY, "oddlib_ends")
     assert failing.unsaved == "" and captured.end.status == 1 and bureau.case().failure == failing.failure
@@ -82,16 +87,14 @@ def test_without_a_limit_an_allocation_fails_when_most_is_used(bureau, little_me
 def test_memory_that_a_script_shares_with_a_large_process_does_not_count(bureau, little_memory):
     """As in a notebook: the forked script shares more than the machine has left, and is not killed for it."""
     held = bytearray(b"x") * (1500 * MIB)
-    captured = bureau.capture(SCRIPT.replace("STAGE", "'compile'").replace("HOW", "'hoard text'"))
-    (failing,) = captured.failing
+    _, failing = failed(bureau, "compile", "hoard text")
     assert failing.failure.fingerprint.site.function == "oddlib_ends" and len(held) == 1500 * MIB
 
 
 @pytest.mark.soak
 def test_native_code_that_aborts_without_memory(bureau, little_memory):
     """Only the exhausted machine tells the script's SIGABRT from others; a probe's output names std::bad_alloc."""
-    captured = bureau.capture(SCRIPT.replace("STAGE", "'run'").replace("HOW", "'hoard in C++'"))
-    (failing,) = captured.failing
+    captured, failing = failed(bureau, "run", "hoard in C++")
     assert failing.failure.fingerprint == Fingerprint(Stage.RUN, Kind.OUT_OF_MEMORY, message="no more memory")
     assert captured.end.signal == signal.SIGABRT and "in end" in failing.failure.traceback
     _summary, case = bureau.reduce(memory=500 * MIB)
@@ -99,8 +102,7 @@ def test_native_code_that_aborts_without_memory(bureau, little_memory):
 
 
 def test_what_uses_up_a_reserve_is_ended(bureau, little_memory):
-    captured = bureau.capture(SCRIPT.replace("STAGE", "'compile'").replace("HOW", "'use up'"))
-    (failing,) = captured.failing
+    captured, failing = failed(bureau, "compile", "use up")
     found = failing.failure.fingerprint
     assert (found.stage, found.kind, found.message) == (Stage.COMPILE, Kind.OUT_OF_MEMORY, "no more memory")
     assert captured.end.signal == 9
@@ -109,8 +111,7 @@ def test_what_uses_up_a_reserve_is_ended(bureau, little_memory):
 
 def test_what_is_only_reserved_does_not_count(bureau):
     """A terabyte, of which a page is touched: no lack of memory, in the script nor in a probe."""
-    captured = bureau.capture(SCRIPT.replace("STAGE", "'compile'").replace("HOW", "'reserve'"))
-    (failing,) = captured.failing
+    _, failing = failed(bureau, "compile", "reserve")
     assert failing.failure.message == "the arena is too small"
     _summary, case = bureau.reduce()
     assert [node.target for node in case.graph.ops] == ["torch.tanh"]

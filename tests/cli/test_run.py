@@ -90,8 +90,7 @@ def test_a_death_is_expected_in_an_interpreter_of_its_own(project):
 
 
 def test_every_failing_graph_in_turn(minify):
-    done = minify(
-        """
+    text = """
         import torch
         import oddlib
 
@@ -104,10 +103,8 @@ def test_every_failing_graph_in_turn(minify):
                 torch.compile(function, backend=backend)(torch.randn(4, 8))
             except Exception:
                 torch._dynamo.reset()
-        """,
-        given=["--all"],
-        timeout=200,
-    )
+    """
+    done = minify(text, given=["--all"], timeout=200)
     assert done.code == 0, done.stderr
     results = [json.loads(path.read_text()) for path in sorted(done.out.glob("graph-*/result.json"))]
     assert [(each["ops_after"], each["backend"]["name"]) for each in results] == [

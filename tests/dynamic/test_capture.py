@@ -33,30 +33,25 @@ def sizes(case):
 
 
 def test_mark_dynamic(bureau):
-    case = case_of(
-        bureau,
-        """
+    text = """
 x = torch.ones(4, 3)
 torch._dynamo.mark_dynamic(x, 0)
 torch.compile(f, backend='oddlib_symbol')(x, torch.ones(5, 3))
-""",
-    )
+"""
+    case = case_of(bureau, text)
     assert case.symbolic is Symbolic.MARKED and case.backend.dynamic is None
     assert sizes(case) == {"s77": "s77", "l_x_": ((4, 3), ("s77", None)), "l_y_": ((5, 3), ())}
 
 
 def test_a_marked_size_beside_a_number_that_changed_is_automatic(bureau):
-    case = case_of(
-        bureau,
-        """
+    text = """
 compiled = torch.compile(lambda x, n: torch.tanh(x * n), backend='oddlib_symbol')
 compiled(torch.ones(4, 3), 2)
 x = torch.ones(4, 3)
 torch._dynamo.mark_dynamic(x, 0)
 compiled(x, 3)
-""",
-        2,
-    )
+"""
+    case = case_of(bureau, text, 2)
     numbers = {item.name: (item.value, item.symbol) for item in case.inputs if isinstance(item, ScalarInput)}
     assert case.symbolic is Symbolic.AUTOMATIC
     assert numbers["l_n_"][0] == 3 and len({symbol for _, symbol in numbers.values()}) == 2

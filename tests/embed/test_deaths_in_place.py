@@ -16,9 +16,6 @@ def dies(gm, inputs):
         os.kill(os.getpid(), signal.SIGSEGV)
     return gm.forward
 
-def fn(x):
-    return (x.sin() + 1).tanh().cos()
-
 with minifier.capture(sys.argv[1]):
     torch.compile(torch.sin, backend=dies)(torch.randn(2))
     torch.compile(fn, backend=dies)(torch.randn(2, 3))
@@ -34,9 +31,6 @@ def dies(gm, inputs):
         return gm.forward(x)
 
     return run
-
-def fn(x):
-    return (x.sin() + 1).tanh().cos()
 
 with minifier.capture(sys.argv[1], OPTIONS):
     compiled = torch.compile(fn, backend=dies)

@@ -326,9 +326,7 @@ def test_under_minify_run_the_script_is_as_without(project):
 
 
 def test_a_backend_that_refuses_dynamic_sizes_fails_while_it_compiles(project):
-    done = ran(
-        project,
-        """
+    text = """
         import torch._dynamo
 
         def refuses(gm, inputs):
@@ -340,6 +338,6 @@ def test_a_backend_that_refuses_dynamic_sizes_fails_while_it_compiles(project):
         torch._dynamo.mark_dynamic(x, 0)
         outcome = minifier.check(lambda x: x.sin(), [x], refuses)
         print(outcome.failure.fingerprint.stage.value, outcome.failure.message)
-        """,
-    )
+    """
+    done = ran(project, text)
     assert done.stdout.splitlines()[-1:] == ["compile no dynamic sizes"], done.stderr

@@ -12,12 +12,16 @@ from warm_command import warm_python
 
 pytestmark = pytest.mark.timeout(200)
 
+# Ahead of each script: where a repro goes, and a function to compile.
 HEAD = """
 import sys
 import torch
 import minifier
 
 ONCE = dict(out=sys.argv[1], options=["--verify", "1"])
+
+def fn(x):
+    return (x.sin() + 1).tanh().cos()
 """
 
 
@@ -46,9 +50,6 @@ def ran(project: Project, text: str, *command: str, **more: str) -> subprocess.C
 
 REGISTERED = """
 import oddlib
-
-def fn(x):
-    return (x.sin() + 1).tanh().cos()
 
 torch.compile(fn, backend=minifier.wrap("oddlib_tanh", **ONCE))(torch.randn(2, 3))
 """
@@ -156,9 +157,6 @@ def test_the_first_rank_that_fails_is_reduced(project, soak):
 CAPTURED = """
 import oddlib
 
-def fn(x):
-    return (x.sin() + 1).tanh().cos()
-
 with minifier.capture(sys.argv[1]):
     torch.compile(fn, backend="oddlib_tanh")(torch.randn(2, 3))
 """
@@ -188,9 +186,6 @@ def mine(gm, inputs):
         results = gm.forward(*args)
         return [2 * each for each in results] if any("tanh" in str(node.target) for node in gm.graph.nodes) else results
     return run
-
-def fn(x):
-    return (x.sin() + 1).tanh().cos()
 
 {begin}
 compiled(torch.randn(2, 3))

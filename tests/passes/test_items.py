@@ -20,27 +20,13 @@ TOPK = """
 def test_items_that_no_op_reads_go_one_by_one():
     found = made("items", case_of(TOPK))
     assert list(found) == ["item values", "item places"]
-    assert is_shown(
-        found["item values"][0],
-        """
-        x: float32[4]
-        topk: (float32[2], int64[2]) = torch.topk(x, 2)
-        places: int64[2] = operator.getitem(topk, 1)
-        return places,
-        """,
-    )
+    without_values = TOPK.replace("    values: float32[2] = operator.getitem(topk, 0)\n", "")
+    assert is_shown(found["item values"][0], without_values.replace("values, places", "places,"))
 
 
 def test_what_an_op_makes_is_given_back_as_it_is():
     (made_together,) = made("together", case_of(TOPK))["items"]
-    assert is_shown(
-        made_together,
-        """
-        x: float32[4]
-        topk: (float32[2], int64[2]) = torch.topk(x, 2)
-        return topk,
-        """,
-    )
+    assert is_shown(made_together, "x: float32[4]\ntopk: (float32[2], int64[2]) = torch.topk(x, 2)\nreturn topk,")
 
 
 def running(case):

@@ -86,9 +86,7 @@ SHAPED = """
 
 def test_sizes_that_are_known_are_written_into_the_graph():
     case = specialised(case_of(SHAPED, symbolic=Symbolic.AUTOMATIC))
-    assert is_shown(
-        case,
-        """
+    expected = """
         x: float32[4, 3]
         k: 5
         u = torch.item(x)
@@ -97,8 +95,8 @@ def test_sizes_that_are_known_are_written_into_the_graph():
         mixed = torch.h(x)
         y = torch.g(x, 8, u, k, 0.5, part, both)
         return y,
-        """,
-    )
+    """
+    assert is_shown(case, expected)
     assert case.graph.node("y").value.symbols == (None, "u0") and case.graph.node("y").value.shape == (8, 0)
     assert case.graph.node("x").value.symbols == () == case.inputs[0].meta.symbols
     assert (case.symbolic, case.backend.dynamic) == (None, None)

@@ -29,8 +29,7 @@ from minifier.repro.verify import Conditions, run_script
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("soak")]
 
-SCRIPT = source_of(
-    """
+SCRIPT = source_of("""
     import sys
 
     import torch
@@ -55,8 +54,7 @@ SCRIPT = source_of(
     model = Net()
     y = torch.randn(40)[3:7]
     torch.compile(model, backend="observing", options=options)(torch.randn(2, 4), y)
-    """
-)
+""")
 OWN_FOLDERS = "each of the tool's processes has folders of its own, which go away with it"
 OUTPUT = "what a backend prints again is not the script's output"
 MODULES = "the tool's own modules, and those that Dynamo's tracing imports"

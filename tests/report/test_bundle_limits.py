@@ -7,9 +7,9 @@ import pytest
 from case_samples import small_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from outcomes import write_run
 
 from minifier.data.case import Level
-from minifier.data.case.store import save
 from minifier.errors import UsageError
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.markdown import LIMIT, Report, Section, fence, folded, items, markdown, prose, table
@@ -56,12 +56,10 @@ def finished(tmp_path):
     case = small_case()
     values = tmp_path / "inputs.safetensors"
     values.write_bytes(bytes(range(256)) * 40)
-    text = "import oddlib  # reads inputs.safetensors\n"
-    (tmp_path / "repro.py").write_text(text)
-    save(case, tmp_path / "case")
-    save(case, tmp_path / "minimal")
-    repro = Repro(text, None, values)
-    return tmp_path, Outcome(case, case, None, repro, None, "", 1.0, 2.0, environment="Python: 3")
+    repro = Repro("import oddlib  # reads inputs.safetensors\n", None, values)
+    outcome = Outcome(case, case, None, repro, None, "", 1.0, 2.0, environment="Python: 3")
+    write_run(tmp_path, outcome)
+    return tmp_path, outcome
 
 
 @pytest.mark.parametrize("include", [False, True])

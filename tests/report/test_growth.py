@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 from case_samples import small_case
-from outcomes import outcome
+from outcomes import outcome, write_run
 
-from minifier.data.case.store import save
 from minifier.repro.report.write_reports import write_reports
 
 CHARACTERS = 200_000  # some seconds of linear time; quadratic time would take minutes
@@ -26,7 +25,5 @@ def test_reports_of_a_long_message(unit, tmp_path, monkeypatch):
         failure, fingerprint=fingerprint, message=message, traceback=f"Traceback\nE: {message}", written=message
     )
     given = outcome(failure)
-    save(given.case, tmp_path / "case")
-    save(given.minimal, tmp_path / "minimal")
-    (tmp_path / "repro.py").write_text("import torch\n")
+    write_run(tmp_path, given)
     assert write_reports(tmp_path, replace(given, reason=message)).bundle is not None

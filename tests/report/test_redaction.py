@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 from case_samples import small_case
+from outcomes import write_run
 
-from minifier.data.case.store import save
 from minifier.data.case.switches import is_secret
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.outcome import Outcome
@@ -102,14 +102,12 @@ def leaking(tmp_path, monkeypatch):
     fingerprint = replace(case.failure.fingerprint, message=message)
     failure = replace(case.failure, message=message, traceback=f"Traceback\nE: {message}", fingerprint=fingerprint)
     case = replace(case, failure=failure, definitions=f'API_KEY = "{KEY}"\n')
-    save(case, tmp_path / "case")
-    save(case, tmp_path / "minimal")
-    (tmp_path / "repro.py").write_text(PROGRAM)
+    reason = f"it needs {TOKEN} <b>"
+    outcome = Outcome(case, case, None, Repro(PROGRAM, None), None, reason, 1.0, 2.0, others=(message,))
+    write_run(tmp_path, outcome)
     (tmp_path / "artifacts").mkdir()
     (tmp_path / "artifacts" / "output_code.py").write_text(f"# of {message}\n")
-    repro = Repro(PROGRAM, None)
-    reason = f"it needs {TOKEN} <b>"
-    return tmp_path, Outcome(case, case, None, repro, None, reason, 1.0, 2.0, others=(message,))
+    return tmp_path, outcome
 
 
 PIECES = ("zebra", "quagga", "Ab3d", "p&w", "p&amp;w", "w&lt;", "maria", "203.0.113")

@@ -1,7 +1,6 @@
 """Names that a source reads and nothing in it binds."""
 
 import pytest
-from vocabulary import in_child
 
 from minifier.capturing.slicing.module_statements import missing_names
 from minifier.reduction.probe.verdicts import seen
@@ -46,13 +45,12 @@ f(torch.ones(2))
 """
 
 
-@pytest.mark.usefixtures("processes")
 @pytest.mark.timeout(120)
-def test_what_cannot_pass_is_not_probed(tmp_path):
+def test_what_cannot_pass_is_not_probed(tmp_path, forked):
     def work():
         lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None, match="")
         lab.sought = seen(lab.run(FAILING), ()).fingerprint
         texts = [FAILING, FAILING.replace("two = 2\n", ""), FAILING.replace("two = 2", "two = ")]
         return lab.holds(texts), lab.total
 
-    assert in_child(work, tmp_path, 100) == ([True, False, False], 1)
+    assert forked(work, 100) == ([True, False, False], 1)

@@ -90,8 +90,7 @@ def test_a_custom_op_brings_all_that_is_registered_for_it():
 
 
 def test_an_op_defined_with_a_library_brings_the_library():
-    found = sliced(
-        """
+    text = """
         import torch
 
         LIB = torch.library.Library("store", "DEF")
@@ -107,9 +106,8 @@ def test_an_op_defined_with_a_library_brings_the_library():
         @torch.library.impl("store::half", "CPU")
         def half(x):
             return x / 2
-        """,
-        ops=["store::triple"],
-    )
+    """
+    found = sliced(text, ops=["store::triple"])
     assert 'Library("store", "DEF")' in found and 'LIB.define("triple' in found and "def triple" in found
     assert "half" not in found
 

@@ -4,13 +4,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from vocabulary import in_child
 
 from minifier.data.failure import Fingerprint, Frame, Kind, Stage, Verdict, same
 from minifier.reduction.probe.verdicts import seen
 from minifier.repro.source.conditions import SameDraws
 from minifier.repro.source.probe import SourceLab, write_others
 from minifier.repro.source.run_source import in_eager, said_of_exit, seeded
+
+pytestmark = pytest.mark.timeout(120)
 
 STANCE = 'import torch; torch.compiler.set_stance("force_eager")'
 FAILING = """
@@ -28,6 +29,13 @@ def f(x):
 
 f(torch.ones(2))
 """
+
+
+def lab_for(source, folder, **options):
+    """A lab that looks for the failure which this source shows."""
+    lab = SourceLab(folder, folder / "journal.jsonl", None, **options)
+    lab.sought = seen(lab.run(source), ()).fingerprint
+    return lab
 
 
 @pytest.mark.parametrize(
@@ -67,18 +75,15 @@ def test_the_seed_is_set_after_the_first_imports(source, after):
     assert lines == expected
 
 
-@pytest.mark.usefixtures("processes")
-@pytest.mark.timeout(120)
-def test_a_failure_that_eager_shows_too_is_none(tmp_path):
+def test_a_failure_that_eager_shows_too_is_none(tmp_path, forked):
     """Without its base case the function recurs for ever, with torch.compile or without."""
     smaller = FAILING.replace("    if n == 0:\n        return 0\n", "").replace("    torch._dynamo.graph_break()\n", "")
 
     def work():
-        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None, match="")
-        lab.sought = seen(lab.run(FAILING), ()).fingerprint
+        lab = lab_for(FAILING, tmp_path, match="")
         return lab.holds([FAILING, smaller]), lab.counts[Verdict.INVALID]
 
-    assert in_child(work, tmp_path, 100) == ([True, False], 1)
+    assert forked(work, 100) == ([True, False], 1)
 
 
 WRITES = """
@@ -98,16 +103,13 @@ if is_first:
 """
 
 
-@pytest.mark.usefixtures("processes")
-@pytest.mark.timeout(120)
-def test_eager_mode_and_the_compiled_run_are_one_probe_and_do_not_meet(tmp_path):
+def test_eager_mode_and_the_compiled_run_are_one_probe_and_do_not_meet(tmp_path, forked):
     def work():
-        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
-        lab.sought = seen(lab.run(WRITES), ()).fingerprint
+        lab = lab_for(WRITES, tmp_path)
         dies = "import os, torch\nos.kill(os.getpid(), 11)\n"
         return lab.holds([WRITES, dies]), lab.total, lab.counts[Verdict.INVALID]
 
-    assert in_child(work, tmp_path, 100) == ([True, False], 2, 1)
+    assert forked(work, 100) == ([True, False], 2, 1)
 
 
 DRAWING = """import torch
@@ -120,33 +122,27 @@ torch.compile(lambda x: x + 1, backend=draws)(torch.ones(1))
 """
 
 
-@pytest.mark.usefixtures("processes")
-@pytest.mark.timeout(120)
-def test_compiled_code_draws_like_eager_mode_once_it_has_done_so(tmp_path):
+def test_compiled_code_draws_like_eager_mode_once_it_has_done_so(tmp_path, forked):
     def work():
         own = "import random\nnumber = random.Random(3)\n"  # is run several times
         sources = [start + DRAWING.format(count=count) for start, count in (("", 2), ("", 0), ("", 1), (own, 0))]
-        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None, conditions=[SameDraws()])
-        lab.sought = seen(lab.run(sources[0]), ()).fingerprint
+        lab = lab_for(sources[0], tmp_path, conditions=[SameDraws()])
         return [lab.holds([source])[0] for source in sources]
 
-    assert in_child(work, tmp_path, 100) == [True, True, False, True]
+    assert forked(work, 100) == [True, True, False, True]
 
 
-@pytest.mark.usefixtures("processes")
-@pytest.mark.timeout(120)
-def test_other_failures_are_kept_with_the_shortest_script(tmp_path):
+def test_other_failures_are_kept_with_the_shortest_script(tmp_path, forked):
     calls = "torch._dynamo.graph_break()"
     other = FAILING.replace(calls, "print(x)")
 
     def work():
-        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
-        lab.sought = seen(lab.run(FAILING), ()).fingerprint
+        lab = lab_for(FAILING, tmp_path)
         lab.holds([FAILING, other + "# longer\n", other, FAILING.replace(f"    {calls}\n", "    x + 'a'\n")])
         write_others(lab.others, tmp_path / "others")
         return [entry.get("failure", "") for entry in map(json.loads, lab.journal.read_text().splitlines())]
 
-    failures = in_child(work, tmp_path, 100)
+    failures = forked(work, 100)
     assert [bool(failure) for failure in failures] == [False, True, True, False]
     (kept,) = (tmp_path / "others").iterdir()
     assert kept.name == "1.py" and "print(x)" in kept.read_text() and "longer" not in kept.read_text()
@@ -180,9 +176,7 @@ f(torch.tensor(1.0))
 """
 
 
-@pytest.mark.usefixtures("processes")
-@pytest.mark.timeout(120)
-def test_a_failure_at_another_line_of_the_same_function_of_a_package_is_another(tmp_path):
+def test_a_failure_at_another_line_of_the_same_function_of_a_package_is_another(tmp_path, forked):
     """trunc_normal_ branches on its bounds, if they are tensors, and later on what it has drawn."""
     with_numbers = IN_A_PACKAGE.replace("a=-bound, b=bound", "a=-1, b=1")
 
@@ -194,18 +188,16 @@ def test_a_failure_at_another_line_of_the_same_function_of_a_package_is_another(
         lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", sought)
         return strict, lab.holds([with_numbers])
 
-    assert in_child(work, tmp_path, 100) == ([True, False], [True])
+    assert forked(work, 100) == ([True, False], [True])
 
 
-@pytest.mark.usefixtures("processes")
-@pytest.mark.timeout(100)
-def test_a_source_that_exits_with_an_error_fails(tmp_path):
+def test_a_source_that_exits_with_an_error_fails(tmp_path, forked):
     def work():
         lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
         found = [seen(lab.run(f"import sys, torch\nsys.exit({code})\n"), ()) for code in ("3", "'bad'", "0")]
         return [failure and (failure.fingerprint.kind, failure.fingerprint.message) for failure in found]
 
-    assert in_child(work, tmp_path, 90) == [(Kind.EXIT, "exit status 3"), (Kind.EXIT, "exit status 1"), None]
+    assert forked(work, 100) == [(Kind.EXIT, "exit status 3"), (Kind.EXIT, "exit status 1"), None]
 
 
 NEEDS_LUCK = """
@@ -226,19 +218,11 @@ torch.compile(torch.sin, backend=backend)(torch.ones(2))
 """
 
 
-@pytest.mark.usefixtures("processes")
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("failing", "holds"), [(5, False), (6, True)])
-def test_a_source_that_draws_has_to_fail_for_all_draws(tmp_path, failing, holds):
+def test_a_source_that_draws_has_to_fail_for_all_draws(tmp_path, forked, failing, holds):
     """The first call shows what is sought; five runs of the source have to fail as well."""
     source = NEEDS_LUCK % (str(tmp_path / "calls"), failing)
-
-    def work():
-        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
-        lab.sought = seen(lab.run(source), ()).fingerprint
-        return lab.holds([source])
-
-    assert in_child(work, tmp_path, 100) == [holds]
+    assert forked(lambda: lab_for(source, tmp_path).holds([source]), 100) == [holds]
 
 
 CALLS_A_BACKEND = """
@@ -260,25 +244,22 @@ f(torch.ones(2))
 """
 
 
-@pytest.mark.usefixtures("processes")
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("statement", "is_of_dynamo"),
     [("pass", True), ("torch._dynamo.exc.unimplemented(gb_type='g', context='', explanation='', hints=[])", False)],
 )
-def test_a_failure_of_dynamo_is_looked_for_without_calling_backends(tmp_path, statement, is_of_dynamo):
+def test_a_failure_of_dynamo_is_looked_for_without_calling_backends(tmp_path, forked, statement, is_of_dynamo):
     calls = tmp_path / "calls"
     source = CALLS_A_BACKEND % (statement, str(calls))
 
     def work():
-        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
-        lab.sought = seen(lab.run(source), ()).fingerprint
+        lab = lab_for(source, tmp_path)
         calls.write_text("")
         lab.leave_out_backends(source)
         left_out = lab.without_backends, lab.holds([source])[0], calls.read_text()
         return left_out, lab.holds_with_backends(source), bool(calls.read_text())
 
-    assert in_child(work, tmp_path, 100) == ((is_of_dynamo, True, ""), True, is_of_dynamo)
+    assert forked(work, 100) == ((is_of_dynamo, True, ""), True, is_of_dynamo)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from vocabulary import source_of
 
 from minifier.repro.source.statement_tree import Tree
 
-SCRIPT = source_of(
-    """
+SCRIPT = source_of("""
     import math
 
 
@@ -39,8 +38,7 @@ SCRIPT = source_of(
 
 
     print(f(Meter().update(2)))
-    """
-)
+""")
 
 
 TABLES = """

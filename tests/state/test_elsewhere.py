@@ -70,8 +70,7 @@ def test_a_case_with_configuration_that_is_not_known_here_is_reduced_without_it(
 @pytest.mark.usefixtures("soak")
 def test_what_the_environment_sets_is_written_as_configuration(project):
     """The interpreter that runs a repro does not have the variable."""
-    done = project.run(
-        """
+    text = """
         import torch
         import oddlib
 
@@ -79,10 +78,8 @@ def test_what_the_environment_sets_is_written_as_configuration(project):
             return torch.cos(torch.tanh(torch.sin(x)))
 
         torch.compile(f, backend="oddlib_when", options={"when": "tuned"})(torch.randn(2, 3))
-        """,
-        TORCHINDUCTOR_MAX_AUTOTUNE="1",
-        TORCHINDUCTOR_FREEZING="1",
-    )
+    """
+    done = project.run(text, TORCHINDUCTOR_MAX_AUTOTUNE="1", TORCHINDUCTOR_FREEZING="1")
     assert done.code == 0, done.stderr
     captured = load(done.out / "case").state
     assert {key for _, key, _ in captured.config} == {"max_autotune", "freezing"}
@@ -91,8 +88,7 @@ def test_what_the_environment_sets_is_written_as_configuration(project):
 
 
 def test_a_mode_of_the_users_is_told_in_the_case(bureau):
-    bureau.capture(
-        """
+    bureau.capture("""
         import torch
         import oddlib
         from torch.overrides import TorchFunctionMode
@@ -103,6 +99,5 @@ def test_a_mode_of_the_users_is_told_in_the_case(bureau):
 
         with Quiet():
             torch.compile(torch.tanh, backend="oddlib_tanh")(torch.randn(2, 3))
-        """
-    )
+    """)
     assert bureau.case().state.skipped == ("__main__.Quiet, a torch function mode that is on",)

@@ -48,16 +48,14 @@ def test_what_a_script_sets_reaches_the_probes():
 
 
 def test_what_the_script_sets_itself_is_part_of_the_state(bureau):
-    captured = bureau.capture(
-        """
+    captured = bureau.capture("""
         import os
         import torch
         import oddlib
 
         os.environ.update(ODDLIB_FUSE="1", ODDLIB_OTHER="2", ODDLIB_CACHE_DIR="3")
         torch.compile(lambda x: torch.tanh(x) + 1, backend="oddlib_switched")(torch.ones(3))
-        """
-    )
+    """)
     assert len(captured.failing) == 1
     found = bureau.case().state.environment
     assert [name for name, _ in found if "ODDLIB" in name] == ["ODDLIB_CACHE_DIR", "ODDLIB_FUSE", "ODDLIB_OTHER"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from case_samples import small_case
-from outcomes import outcome
+from outcomes import outcome, write_run
 
 from minifier.capturing.script import Program
 from minifier.data.case import Script
@@ -227,9 +227,7 @@ def test_a_file_that_the_repro_reads_is_as_foreign_as_the_repro(tmp_path):
 
 def test_the_record_of_a_run_has_a_mark_which_no_report_of_another_gets(tmp_path):
     given = replace(outcome(), folder=tmp_path)
-    save(given.case, tmp_path / "case")
-    save(given.minimal, tmp_path / "minimal")
-    (tmp_path / "repro.py").write_text(given.repro.text)
+    write_run(tmp_path, given)
     write_reports(tmp_path, replace(given, mark=mark_of_repro(given.repro.text.encode(), {})))
     assert foreign_code_of_run(tmp_path) == []
     write_reports(tmp_path, *read_finished(tmp_path))

@@ -65,9 +65,7 @@ def test_it_runs_the_script_as_python_does(tmp_path, monkeypatch, interpreters, 
     module = tmp_path / "elsewhere"
     module.mkdir()
     (module / "beside.py").write_text("HERE = __file__")
-    script = script_in(
-        tmp_path,
-        """
+    text = """
         import torch
         import beside, os, sys
         print(__name__, sys.argv, os.path.basename(__file__), os.listdir("."), sys.stdin.read() == "", file=sys.stderr)
@@ -75,8 +73,8 @@ def test_it_runs_the_script_as_python_does(tmp_path, monkeypatch, interpreters, 
         print(sorted(os.environ), file=sys.stderr)
         print(os.environ.get("PYTHONPATH", "").split(os.pathsep)[0] == os.path.dirname(beside.HERE), file=sys.stderr)
         raise ValueError("as it is sought")
-        """,
-    )
+    """
+    script = script_in(tmp_path, text)
     start_ahead(interpreters)
     found = verified(script, interpreters, more, extra_path=[str(module)])
     assert not interpreters.waiting

@@ -119,33 +119,29 @@ def test_an_assertion_is_a_plain_exception_where_no_comparison_is_sought(tmp_pat
     assert run("assert False", tmp_path, wanted).failure.fingerprint.stage is Stage.RUN
 
 
-HANG = "no end"
+HANG = Fingerprint(Stage.COMPILE, Kind.TIMEOUT, message="no end")
 WAITS = ["while True: pass", "import signal; signal.pause()", "import ctypes; ctypes.CDLL(None).pause()"]
 
 
 @pytest.mark.parametrize("wait", [*WAITS, "import ctypes; ctypes.PyDLL(None).pause()"])
 def test_a_script_that_ends_its_own_hang_is_a_hang(wait, tmp_path):
-    wanted = Fingerprint(Stage.COMPILE, Kind.TIMEOUT, message=HANG)
-    done = run(f"import faulthandler\nfaulthandler.dump_traceback_later(1, exit=True)\n{wait}", tmp_path, wanted)
-    assert done.status == 1 and done.failure.fingerprint == wanted and done.failure.message == "no end after 1 s"
+    done = run(f"import faulthandler\nfaulthandler.dump_traceback_later(1, exit=True)\n{wait}", tmp_path, HANG)
+    assert done.status == 1 and done.failure.fingerprint == HANG and done.failure.message == "no end after 1 s"
 
 
 def test_a_script_that_has_to_be_killed_is_a_hang(tmp_path):
-    wanted = Fingerprint(Stage.COMPILE, Kind.TIMEOUT, message=HANG)
-    done = run(WAITS[1], tmp_path, wanted, timeout=1)
-    assert done.status is None and done.failure.fingerprint == wanted
+    done = run(WAITS[1], tmp_path, HANG, timeout=1)
+    assert done.status is None and done.failure.fingerprint == HANG
 
 
 def test_a_guard_that_is_not_needed_changes_nothing(tmp_path):
-    wanted = Fingerprint(Stage.COMPILE, Kind.TIMEOUT, message=HANG)
-    done = run("import faulthandler\nfaulthandler.dump_traceback_later(20, exit=True)", tmp_path, wanted)
+    done = run("import faulthandler\nfaulthandler.dump_traceback_later(20, exit=True)", tmp_path, HANG)
     assert (done.status, done.failure) == (0, None)
 
 
 def test_the_words_of_a_guard_alone_are_no_hang(tmp_path):
-    wanted = Fingerprint(Stage.COMPILE, Kind.TIMEOUT, message=HANG)
-    assert run("print('Timeout (0:00:20)!')", tmp_path, wanted).failure is None
-    done = run("import os\nprint('Timeout (0:00:20)!', flush=True)\nos._exit(3)", tmp_path, wanted)
+    assert run("print('Timeout (0:00:20)!')", tmp_path, HANG).failure is None
+    done = run("import os\nprint('Timeout (0:00:20)!', flush=True)\nos._exit(3)", tmp_path, HANG)
     assert done.failure.fingerprint.kind is Kind.EXIT
 
 
