@@ -186,8 +186,9 @@ def test_what_fails_only_behind_other_programs_is_tried_alone(project):
         """,
         "mine.py",
     )
-    done = project.minify("hunt", "--backend", "once", "--import", "once_only", "--out", project.out, "mine:programs")
-    assert done.code == 0
+    asked, step = ["--backend", "once", "--import", "once_only", "--out", project.out], project.root / "step.md"
+    done = project.minify("hunt", *asked, "mine:programs", GITHUB_STEP_SUMMARY=str(step))
+    assert done.code == 0 and step.read_text() == (project.out / "report.md").read_text()
     assert sorted((line["number"], line["answer"]) for line in lines(project.out)) == [(n, "works") for n in range(3)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +39,7 @@ def hunt_command(values: dict[str, Any], interpreters: Interpreters) -> int:
         from minifier.flow.hunt.exploring import HuntOptions
         from minifier.flow.hunt.hunt import hunt
         from minifier.flow.hunt.known import gone, new_failures, read_known, write_known
-        from minifier.flow.hunt.page import first_line
+        from minifier.flow.hunt.page import REPORT, first_line
         from minifier.flow.hunt.programs import ProgramFilter
         from minifier.flow.hunt.records import Records
         from minifier.flow.hunt.summary import distinct
@@ -47,9 +48,8 @@ def hunt_command(values: dict[str, Any], interpreters: Interpreters) -> int:
         if not dtypes:
             raise UsageError("--dtypes names none: give float32, say.")
         wanted = ProgramFilter(values["only"], dtypes, values["samples"], values["training"], values["dynamic"])
-        hunted = HuntOptions(
-            values["backend"], values["modules"], values["sources"] or ("ops",), wanted, values["unsupported"]
-        )
+        sources = values["sources"] or ("ops",)
+        hunted = HuntOptions(values["backend"], values["modules"], sources, wanted, values["unsupported"])
         known = read_known(known_file, values["write_known"]) if known_file is not None else {}
         with _executor(values["cluster"], run) as executor:
             records = hunt(hunted, Records(folder), run, executor, values["seconds"])
@@ -65,6 +65,9 @@ def hunt_command(values: dict[str, Any], interpreters: Interpreters) -> int:
             for entry in new.values():
                 console.error(f"  {entry.what}")
         console.error(f"{shown_path(folder)} has report.md and index.html")
+        if page := os.environ.get("GITHUB_STEP_SUMMARY"):  # Markdown on the page of a job
+            with open(page, "a", encoding="utf-8") as step:
+                step.write((folder / REPORT).read_text(encoding="utf-8"))
     if run.interrupted.is_set():
         return int(ExitCode.INTERRUPTED)
     return FOUND if new or (missing and values["strict"]) else 0
@@ -75,10 +78,8 @@ def _executor(cluster: str | None, run: Run) -> Iterator[Executor]:
     from minifier.flow.hunt.cluster import connected
     from minifier.flow.hunt.executors import LocalExecutor
 
-    if cluster is None:
-        yield LocalExecutor(run)
-        return
-    with connected(cluster, run.settings, run.ui) as executor:
+    local = contextlib.nullcontext(LocalExecutor(run))
+    with local if cluster is None else connected(cluster, run.settings, run.ui) as executor:
         yield executor
 
 
