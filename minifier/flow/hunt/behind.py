@@ -64,10 +64,7 @@ class _Captured(Exception):
 
 
 def _made(program: Program, faults: Mapping[int, Ops], is_known: bool) -> Call:
-    """Make the program: ops in eager mode break its graph. Raises ValueError for a graph that cannot be used so.
-
-    If its own failure is known, the ops of that may not be among its own: it looks the same, and is that of other ops.
-    """
+    """Make the program: ops in eager mode break its graph. Raises ValueError for a graph that cannot be used so."""
 
     def capture(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         def run(*inputs: Any) -> Any:
@@ -86,19 +83,15 @@ def _made(program: Program, faults: Mapping[int, Ops], is_known: bool) -> Call:
         torch.compiler.reset()
     has = {_op(node) for node in graph.graph.nodes}
     shown = tuple(number for number, ops in faults.items() if ops <= has)
-    if not shown and not is_known:
+    if not shown:
         raise ValueError("its graph has the ops of no known failure")
     tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
     if len(tensors) < len(inputs):
         raise ValueError("its graph takes more than tensors")
     known = Ops().union(*(faults[number] for number in shown))
     rest = {each for each in has if each[0] in _CALLS} - known
-    these_alone, copies = (None, _copies) if is_known else (_in_eager(graph, rest), None)
-    return Call(_in_eager(graph, known), "", tensors, shows=shown, these_alone=these_alone, copies=copies)
-
-
-def _copies(*tensors: torch.Tensor) -> list[torch.Tensor]:
-    return [each.clone() for each in tensors]
+    these_alone = None if is_known else _in_eager(graph, rest)
+    return Call(_in_eager(graph, known), "", tensors, shows=shown, these_alone=these_alone)
 
 
 _CALLS = ("call_function", "call_method")

@@ -61,7 +61,7 @@ class Call:
     """A function of tensors alone, its source, the tensors to call it with, and the modules that it calls.
 
     `shows` are the numbers of known failures whose ops run in eager mode in it. `these_alone` is the same function with
-    all other ops in eager mode instead. `copies` has none of its ops: it copies the tensors.
+    all other ops in eager mode instead.
     """
 
     function: Callable[..., Any]
@@ -70,7 +70,6 @@ class Call:
     modules: tuple[torch.nn.Module, ...] = ()
     shows: tuple[int, ...] = ()
     these_alone: Callable[..., Any] | None = None
-    copies: Callable[..., Any] | None = None
 
 
 class Source(Protocol):

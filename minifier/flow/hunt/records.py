@@ -142,7 +142,7 @@ class Records:
         """Take in a line.
 
         A program that is right behind known failures shows one of those, and no other one. One that fails there shows
-        the failure that it has then, unless its own is known, and it has the ops of that.
+        the failure that it has then, unless its own is known.
         """
         if not line.behind:
             self._tried[line.name] = line
@@ -150,7 +150,7 @@ class Records:
         self._behind.append(line)
         itself = self._tried.get(line.name)
         group = line.group or (line.is_right and next(iter(line.shows), 0))
-        if itself is not None and group and (itself.group not in line.behind or not line.shows):
+        if itself is not None and group and itself.group not in line.behind:
             self._tried[line.name] = replace(itself, group=group)
 
     def _read(self) -> Iterator[ProgramResult]:
@@ -185,8 +185,11 @@ class Records:
         write_atomically(path, text)
 
     def group_for(self, failure: Failure, kin: str, shown_before: Collection[int] = ()) -> Group | None:
-        """Return the group that a program's failure belongs to, none of those that it has shown before, or None."""
-        groups = (each for each in self.groups if each.number not in shown_before)
+        """Return the group that a program's failure belongs to, or None.
+
+        It is one of those that the program has shown before only if it says so itself.
+        """
+        groups = (each for each in self.groups if each.number not in shown_before or names_itself(failure))
         return next((each for each in groups if each.has(failure, kin)), None)
 
     def shown_before(self, tried: Program | ProgramResult) -> set[int]:

@@ -69,18 +69,13 @@ def try_program(program: Program, backend: Any, training: bool, dynamic: bool) -
         call, again = _made(program), _made(program)
     except _NotMade as error:
         return error.trial
-    trial = replace(_tried(call, again, backend, training, dynamic), shows=call.shows)
-    works = trial.answer is Answer.WORKS and not trial.is_open
-    other = "copies" if trial.raised else "these_alone"
-    if getattr(call, other) is None or not (trial.raised or works):
-        return trial
+    trial = _tried(call, again, backend, training, dynamic)
+    if call.these_alone is None or trial.is_open or trial.answer is not Answer.WORKS:
+        return replace(trial, shows=call.shows)
     torch.compiler.reset()
-    call, again = (replace(each, function=getattr(each, other)) for each in (_made(program), _made(program)))
+    call, again = (replace(_made(program), function=each.these_alone or each.function) for each in (call, again))
     alone = _tried(call, again, backend, training, dynamic)
-    if trial.raised:
-        is_of_inputs = alone.raised and alone.reason == trial.reason
-        return Trial(Answer.LEFT_OUT, f"a copy of its inputs raises it too: {trial.reason}") if is_of_inputs else trial
-    return trial if alone.is_open or alone.answer is Answer.FAILS else replace(trial, shows=())
+    return replace(trial, shows=call.shows if alone.is_open or alone.answer is Answer.FAILS else ())
 
 
 def call_in_eager(program: Program) -> dict[str, Any]:
