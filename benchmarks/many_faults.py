@@ -46,7 +46,8 @@ def main(programs: int, seconds: int, out: str) -> None:
         found[tuple(sorted(faults))].append((failure["what"], failure["status"], failure["programs"], dict(faults)))
     for faults, ended in sorted(found.items()):
         click.echo(f"{' + '.join(faults)}: {ended}")
-    whole = sum(len(faults) == 1 and len(ended) == 1 for faults, ended in found.items())
+    named = Counter(fault for faults, ended in found.items() for fault in faults for _ in ended)
+    whole = sum(len(faults) == 1 and named[faults[0]] == 1 for faults in found)
     click.echo(f"{dict(answers)}; {len(failures)} failures, {whole} faults are one failure of their own")
     click.echo(f"{time.monotonic() - began:.0f} s")
 

@@ -11,7 +11,7 @@ import contextlib
 import json
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class _Called(TorchFunctionMode):
 
 def operators_by_function() -> dict[Callable[..., Any], set[str]]:
     """Return the names of the operators that each function of torch stands for: `torch.Tensor.add_` is `add` too."""
-    found = defaultdict(set)
+    found = defaultdict(list)
     for operator in database():
         forms = (operator, *operator.aliases)
         functions = {each for form in forms for each in (form.op, form.method_variant, form.inplace_variant)}
@@ -46,8 +46,13 @@ def operators_by_function() -> dict[Callable[..., Any], set[str]]:
         with contextlib.suppress(AttributeError):  # the database calls some by a function of its own
             functions.add(attrgetter(operator.name)(torch))
         for function in filter(None, functions):
-            found[function].add(operator.full_name)
-    return found
+            found[function].append(operator)
+    return {function: {each.full_name for each in _plain(found[function])} for function in found}
+
+
+def _plain(operators: Sequence[Any]) -> Sequence[Any]:
+    """Return those without a variant, like `pad.circular`, which is not what most models call; all if none is plain."""
+    return [each for each in operators if not each.variant_test_name] or operators
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from minifier.data.case.literals import packages_imported
 from minifier.process.logs import CallWatch, LogLine
 from minifier.torch_side.torch_private.inductor import inductor_entry
 
+Graph = torch.fx.GraphModule | None
 _MAX_SHOWN = 2  # caught exceptions, and withheld log records, in one sentence
 
 
@@ -37,7 +38,7 @@ def _module_of(function: Any) -> str:
     return module if isinstance(module, str) else ""
 
 
-def parts_of(gm: torch.fx.GraphModule | None) -> list[Any]:
+def parts_of(gm: Graph) -> list[Any]:
     """Return the objects that make up the graph module: its nodes, what they call and read, and its modules."""
     if gm is None:
         return []
@@ -45,15 +46,14 @@ def parts_of(gm: torch.fx.GraphModule | None) -> list[Any]:
     return [*of_nodes, *gm.modules()]
 
 
-def is_unchanged(compiled: Any, gm: torch.fx.GraphModule | None, before: list[Any]) -> bool:
+def is_unchanged(compiled: Any, gm: Graph, before: list[Any]) -> bool:
     """Whether the compiled function is the graph module itself, or its method (`gm.forward`), with all its parts.
 
     `before` are its parts ahead of the call: most backends that return the graph module have changed it.
     """
     if gm is None or (compiled is not gm and getattr(compiled, "__self__", None) is not gm):
         return False
-    after = parts_of(gm)
-    return len(after) == len(before) and all(map(operator.is_, after, before))
+    return [*map(id, parts_of(gm))] == [*map(id, before)]
 
 
 class _Ran(Enum):
@@ -64,13 +64,13 @@ class _Ran(Enum):
     WHOLE = "ran the graph with torch"
 
 
-def _ran_with_torch(watch: CallWatch) -> _Ran:
-    """Return what the backend ran with torch while it handled an exception of its own.
+def _ran_with_torch(watch: CallWatch, has_caught: bool) -> _Ran:
+    """Return what the backend ran with torch while it handled an exception of its own, or if it `has_caught` one.
 
     It was the whole graph if every other graph that ran does nothing but call modules with graphs that were run so.
     """
     graphs = [(each, is_handling) for each, is_handling in watch.forwards if isinstance(each, torch.fx.GraphModule)]
-    handled = {each for each, is_handling in graphs if is_handling}
+    handled = {each for each, is_handling in graphs if is_handling or has_caught}
     if not handled:
         return _Ran.NOTHING
     others = {each for each, _ in graphs} - handled
@@ -87,7 +87,7 @@ def _only_calls(gm: torch.fx.GraphModule, handled: Collection[torch.nn.Module]) 
     )
 
 
-def fallback(watch: CallWatch, graph: int, unchanged: bool, is_run: bool) -> FellBack | None:
+def fallback(watch: CallWatch, graph: int, unchanged: bool, is_run: bool, has_caught: bool) -> FellBack | None:
     """Describe the backend's fallback in a finished call for the graph of this number; None without a fallback.
 
     unchanged: the backend returned the original graph. is_run: the call was of the compiled function.
@@ -95,13 +95,13 @@ def fallback(watch: CallWatch, graph: int, unchanged: bool, is_run: bool) -> Fel
     caught = watch.caught
     if watch.entered and not (caught or unchanged):
         sentence = "compiled with inductor, as a whole or in parts"
-        return FellBack(graph, sentence, False, True, watch.first_line, is_plain=True)
+        return FellBack(graph, sentence, is_whole=False, is_left=True, line=watch.first_line, is_plain=True)
     deeds = [f"caught {' and '.join(caught[:_MAX_SHOWN])}"] if caught else []
     if watch.entered:
         deeds.append("handed the graph to inductor")
     if unchanged:
         deeds.append("returned the graph as it was")
-    ran = _ran_with_torch(watch) if is_run else _Ran.NOTHING
+    ran = _ran_with_torch(watch, has_caught) if is_run else _Ran.NOTHING
     if ran is not _Ran.NOTHING:
         deeds.append(ran.value)
     if not deeds:
@@ -112,18 +112,18 @@ def fallback(watch: CallWatch, graph: int, unchanged: bool, is_run: bool) -> Fel
 
 
 def watched(
-    watch: CallWatch | None, number: int, call: Callable[[], Any], gm: torch.fx.GraphModule | None = None
+    watch: CallWatch | None, number: int, call: Callable[[], Any], gm: Graph = None, has_caught: bool = False
 ) -> tuple[Any, FellBack | None]:
     """Make a call for the graph of this number under the watch, if any; return its result, and the fallback.
 
-    `gm` is the graph, if the call compiles it.
+    `gm` is the graph, if the call compiles it. `has_caught`: the backend caught an exception as it compiled what runs.
     """
     if watch is None:
         return call(), None
     before = parts_of(gm)
     with watch:
         result = call()
-    return result, fallback(watch, number, is_unchanged(result, gm, before), gm is None)
+    return result, fallback(watch, number, is_unchanged(result, gm, before), gm is None, has_caught)
 
 
 _MAX_LINES = 100  # distinct pairs of graph and line, for one script

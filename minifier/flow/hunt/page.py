@@ -39,8 +39,8 @@ def first_line(hunted: HuntOptions, records: Records, failures: Sequence[Distinc
     counts = [counted(len(reduced), "distinct failure")] if reduced else []
     if left := len(failures) - len(reduced):
         counts.append(f"{counted(left, 'failure')} without a repro")
-    worst = max(failures, key=lambda each: (each.models, each.programs))
-    models = f" and {counted(worst.models, 'model')}" if worst.models else ""
+    worst = max(failures, key=lambda each: each.weight)
+    models = f" of an operator of {counted(worst.models, 'model')}" if worst.models else ""
     return f"{sentence}; {' and '.join(counts)}, the worst costs {counted(worst.programs, 'program')}{models}"
 
 

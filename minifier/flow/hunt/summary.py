@@ -42,9 +42,14 @@ class DistinctFailure:
     def cost(self) -> str:
         """What it costs, in words."""
         confirmed = f", {self.confirmed} confirmed" if self.confirmed else ""
-        called = f"; called by {counted(self.models, 'model')}" if self.models else ""
+        called = f"; an operator of {counted(self.models, 'model')}" if self.models else ""
         shown = ", ".join(self.subjects[:_MOST_SUBJECTS]) + (" ..." if len(self.subjects) > _MOST_SUBJECTS else "")
         return f"{counted(self.programs, 'program')} of {shown}{confirmed}{called}"
+
+    @property
+    def weight(self) -> int:
+        """How much it costs: programs and models."""
+        return self.programs + self.models
 
     @property
     def key(self) -> str:
@@ -83,7 +88,7 @@ def distinct(records: Records) -> list[DistinctFailure]:
             models = max((models_of_operators().get(each, 0) for each in operators), default=0)
             count = len(programs)
             failures.append(DistinctFailure(*groups[0], numbers, count, confirmed, subjects, models))
-    return sorted(failures, key=lambda each: (not each.is_silent, -each.models, -each.programs, each.group.number))
+    return sorted(failures, key=lambda each: (not each.is_silent, -each.weight, each.group.number))
 
 
 _WORST_FIRST = (

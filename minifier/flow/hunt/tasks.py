@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minifier.errors import ToolFailed
-from minifier.flow.embed.reducing import start_reducing
+from minifier.flow.embed.reducing import start_reducing, wait_for_repro
 
 if TYPE_CHECKING:
     from minifier.flow.hunt.behind import KnownFaults
@@ -128,5 +128,5 @@ def reduce_failure(setup: Setup, failure: bytes, options: Sequence[str]) -> byte
     with tempfile.TemporaryDirectory(prefix="minify-hunt-") as scratch:
         folder = Path(scratch) / "failure"
         unpack(failure, folder)
-        start_reducing(folder, options, env=setup.environment(), cwd=setup.place).wait()
+        wait_for_repro(start_reducing(folder, options, env=setup.environment(), cwd=setup.place), folder)
         return packed(folder)

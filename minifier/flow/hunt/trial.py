@@ -20,6 +20,7 @@ from minifier.data.torch_names import COMPILE_THREADS
 from minifier.errors import NoRepro
 from minifier.flow.embed.function import record_graphs
 from minifier.flow.hunt.programs import Call, NoSuchProgram, Program, seed_generators
+from minifier.process.logs import CallWatch
 from minifier.torch_side.compare.comparison import form_differences
 from minifier.torch_side.compare.judge_results import differing_pairs
 from minifier.torch_side.compare.results import BackwardPass, Results, are_identical, observe
@@ -111,7 +112,8 @@ def _tried(call: Call, again: Call, backend: Any, training: bool, dynamic: bool)
 class _BackendCalls:
     """Counts the backend's calls in its block, and notes the fallbacks of each.
 
-    A backend may fall back while it compiles, or in the first call of what it has compiled: both are watched.
+    A backend may fall back while it compiles, or in the first call of what it has compiled: both are watched. An
+    exception that it catches as it compiles may be no fallback, unless that call runs a graph with torch.
     """
 
     def __init__(self) -> None:
@@ -128,7 +130,7 @@ class _BackendCalls:
         self.graphs += 1
         function = dynamo.asked_backend(compiler).function
         imports = reference(compiler, sys.path).imports
-        compiled = self._watched(function, imports, gm, compile_)
+        compiled, has_caught = self._watched(watch_of(function, imports), compile_, gm=gm)
         has_run = False
 
         def run(*args: Any) -> Any:
@@ -136,17 +138,16 @@ class _BackendCalls:
             if has_run:
                 return compiled(*args)
             has_run = True
-            return self._watched(function, imports, None, lambda: compiled(*args))
+            return self._watched(watch_of(function, imports), lambda: compiled(*args), has_caught=has_caught)[0]
 
         return run if function is not None else compiled
 
-    def _watched(
-        self, function: Any, imports: Sequence[str], gm: torch.fx.GraphModule | None, call: Callable[[], Any]
-    ) -> Any:
-        result, fell_back = watched(watch_of(function, imports), self.graphs, call, gm)
+    def _watched(self, watch: CallWatch | None, call: Callable[[], Any], **asked: Any) -> tuple[Any, bool]:
+        """Return the result, and whether the backend caught an exception or fell back."""
+        result, fell_back = watched(watch, self.graphs, call, **asked)
         if fell_back is not None and fell_back.is_left:
             self.fallbacks.append(fell_back.sentence)
-        return result
+        return result, fell_back is not None
 
 
 _COMPARED = torch.Tensor, bool, int, float, complex, str, type(None)
