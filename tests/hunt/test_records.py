@@ -45,6 +45,13 @@ def test_a_hunt_is_read_as_it_was_written(records):
     assert [(each.number, each.kin, each.folder) for each in again.groups] == [(1, HOSTILE, records.groups[0].folder)]
 
 
+def test_a_reduction_whose_time_was_up_is_not_at_its_end(records):
+    (group,) = records.groups
+    for status, is_reduced in (("stopped", False), ("no-repro", True), ("reduced", True)):
+        (group.folder.path / "result.json").write_text(f'{{"status": "{status}"}}')
+        assert (group.is_reduced, distinct(records)[0].status) == (is_reduced, status)
+
+
 def test_another_hunt_or_a_damaged_line_is_refused(records):
     with pytest.raises(UsageError, match=r"hunt\.json"):
         Records(records.folder).begin({"backend": "other"})

@@ -17,6 +17,7 @@ from minifier.errors import UsageError
 from minifier.flow.hunt.programs import Program, name_of
 from minifier.flow.hunt.trial import Answer
 from minifier.process.progress import counted
+from minifier.repro.report.outcome import Status
 
 HUNT, LINES, FAILURES, PROGRAM = "hunt.json", "results.jsonl", "failures", "program.json"
 OF_SCRIPT = "failure"  # the folder of a Case without a graph, whose failure is that of a whole script
@@ -71,9 +72,15 @@ class Group:
     failure: Failure
 
     @property
+    def result(self) -> dict[str, Any]:
+        """What result.json of its run says; empty ahead of its end."""
+        path = self.folder.path / RESULT
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+    @property
     def is_reduced(self) -> bool:
-        """Whether its run has a result."""
-        return (self.folder.path / RESULT).exists()
+        """Whether its run has come to an end of its own, not to that of its time."""
+        return self.result.get("status") not in (None, Status.STOPPED.value)
 
     @property
     def is_deadly(self) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
-from minifier.data.case.store import RESULT
 from minifier.data.failure import Kind
 from minifier.flow.hunt.databases import OPERATORS, models_of_operators
 from minifier.flow.hunt.records import Group, ProgramResult, Records
@@ -72,8 +70,7 @@ def distinct(records: Records) -> list[DistinctFailure]:
     """Return the distinct failures: first the silent ones, and of each kind those of the most models and programs."""
     by_key: dict[str, list[tuple[Group, dict[str, Any]]]] = {}
     for group in records.groups:
-        path = group.folder.path / RESULT
-        result = json.loads(path.read_text(encoding="utf-8")) if group.is_reduced else {}
+        result = group.result
         key = result.get("failure", {}).get("key") or f"group {group.number}"
         by_key.setdefault(key, []).append((group, result))
     failures = []
