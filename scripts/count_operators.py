@@ -1,8 +1,7 @@
 """Count in how many architectures of transformers each operator of torch's database is called.
 
-`python scripts/count_operators.py` writes minifier/flow/hunt/operators_of_models.json, by which operators
-are ordered.
-Takes a minute. What a tiny configuration does not fit is left out, as in `minify hunt ... models`.
+`python scripts/count_operators.py` writes minifier/flow/hunt/operators_of_models.json, the order in which a hunt tries
+them. Takes a minute. What a tiny configuration does not fit is left out, as in `minify hunt ... models`.
 """
 
 from __future__ import annotations
