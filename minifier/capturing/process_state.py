@@ -209,7 +209,7 @@ class Fresh:
             output, errors = self._process.communicate(timeout=_IMPORT_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            output, errors = self._process.communicate()
+            output, errors = self._process.communicate()[0], f"it had not ended after {_IMPORT_TIMEOUT_SECONDS:.0f} s"
         if self._process.returncode != 0:
             raise MinifyError(f"a fresh interpreter that should tell torch's defaults failed:\n{errors}")
         report: dict[str, Any] = json.loads(output.splitlines()[-1])

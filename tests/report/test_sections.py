@@ -15,7 +15,7 @@ from minifier.reduction.summary import OtherFailure, Summary
 from minifier.repro.emit.repro import Repro
 from minifier.repro.report.failure_text import cut, duplicates, title_of
 from minifier.repro.report.outcome import duplicate_key, result_data
-from minifier.repro.report.privacy import shareable_case
+from minifier.repro.report.privacy import shareable_case, without_private_paths, without_source
 
 WRONG = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values")
 
@@ -29,6 +29,14 @@ def test_elements_of_a_wrong_result_are_shown_unless_they_may_be_the_users_data(
         assert "1.4999999" not in text_of(replace(given, repro=repro))
     case = shareable_case(json.dumps(pack(given.case)), "", str)
     assert "output 0" in case and "1.4999999" not in case
+
+
+def test_packages_of_the_user_are_packages(monkeypatch):
+    """`pip install --user` has a folder of its own for them."""
+    folder = "/home/me/.local/lib/python3.11/site-packages"
+    monkeypatch.syspath_prepend(folder)
+    frame = f'  File "{folder}/torch/fx.py", line 1, in run\n    go()'
+    assert without_private_paths(without_source(frame)) == frame.replace(folder, "<site-packages>")
 
 
 def test_the_versions_of_what_failed_are_there_without_a_repro():

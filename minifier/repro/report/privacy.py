@@ -26,6 +26,7 @@ _ABSOLUTE = re.compile(r"(?<![\w.:/<>~-])(?:/[\w.@+<>-]+)+((?:/[\w.@+<>-]+){2})"
 # Begins a word: a search from the middle of each long word would take quadratic time.
 _VERIFIED = re.compile(r"(?<![^\s\"'])[^\s\"']*/minify-verify-\w+/empty/")
 PRIVATE = "private.json"
+_PACKAGES = "site-packages", "dist-packages"
 _MIN_NAME_CHARS = 3
 # Fields of a Case with the script's source or location.
 _OF_SCRIPT = (("script", "path"), ("script", "folders"), ("backend", "folders"), ("backend", "files"))
@@ -46,11 +47,11 @@ class Ownership:
 NOBODYS = Ownership()
 
 
-@functools.cache
 def _installed() -> tuple[str, ...]:
-    """Return the folders of packages and of the standard library."""
+    """Return the folders of packages, also those of `pip install --user`, and of the standard library."""
     paths = sysconfig.get_paths()
-    return tuple(dict.fromkeys(paths[name] for name in ("purelib", "platlib", "stdlib", "platstdlib")))
+    packages = [entry for entry in sys.path if entry.endswith(_PACKAGES)]
+    return tuple(dict.fromkeys([*map(paths.__getitem__, ("purelib", "platlib", "stdlib", "platstdlib")), *packages]))
 
 
 def _folder(find: Callable[[], object]) -> str:
@@ -68,11 +69,9 @@ def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
     """
     if "/" not in text:
         return text
-    paths = sysconfig.get_paths()
     known = [
-        (paths["purelib"], "<site-packages>"),
-        (paths["platlib"], "<site-packages>"),
-        (paths["stdlib"], "<python>"),
+        *((folder, "<site-packages>") for folder in _installed() if folder.endswith(_PACKAGES)),
+        (sysconfig.get_path("stdlib"), "<python>"),
         (sys.prefix, "<environment>"),
         (_folder(os.getcwd), "."),
         *((entry, "<path>") for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep)),
