@@ -45,6 +45,17 @@ def test_the_order_of_equal_elements():
     assert [excused.where for excused in compared.excused] == ["output 0"]
 
 
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_which_of_two_writes_to_one_element_stays(accumulate):
+    def written(x):
+        return torch.zeros(3).index_put([torch.tensor([1, 1, 0])], x[:3] + 1, accumulate)
+
+    (captured,) = captures(written, X)
+    compared = captured.compare(lambda x: (torch.stack((x[2] + 1, x[0] + 1, x[0] * 0)),))
+    assert bool(compared.differences) is accumulate
+    assert [excused.where for excused in compared.excused] == ([] if accumulate else ["output 0"])
+
+
 def overflows(x):
     return (x * 1e30) * 1e30 / 1e30
 

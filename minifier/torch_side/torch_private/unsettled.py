@@ -155,6 +155,17 @@ def _has_memory(value: torch.Tensor) -> bool:
     return value.layout == torch.strided and not value.is_meta and not value._is_zerotensor()
 
 
+def _written_backwards(
+    into: Any, indices: list[Any], values: torch.Tensor, accumulate: bool = False
+) -> tuple[Any, ...]:
+    """Return the arguments of index_put, by one index, with the last write first: which one stays is undefined."""
+    index, *others = indices
+    if not others and not accumulate and index.dtype is torch.int64 and index.shape == values.shape[: index.dim()]:
+        order = [*range(index.dim())]
+        indices, values = [index.flip(order)], values.flip(order)
+    return into, indices, values, accumulate
+
+
 def _magnitude(value: Any) -> Any:
     is_number = isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
     return value.abs() if is_number else value
@@ -170,7 +181,8 @@ class Unsettled(Mode):  # type: ignore[no-untyped-call]
 
     Every op that rounds does so differently: each element of its result moves by `steps` times eps, in half types by at
     most 4, up or down, and a sum also by a fraction of its summands' magnitudes. Unwritten memory is `unwritten`, or 1
-    in integers. Among equal elements, sort, topk, kthvalue, median and mode choose another. erf and erfc are as inexact
+    in integers. Among equal elements, sort, topk, kthvalue, median and mode choose another, and of
+    several values that index_put writes to one element another one stays. erf and erfc are as inexact
     as torch's vectorised versions.
     """
 
@@ -188,6 +200,8 @@ class Unsettled(Mode):  # type: ignore[no-untyped-call]
             dim = _ARBITRARY_ORDER[name](args)
             values, positions = func(args[0].flip(dim), *args[1:])
             return values, args[0].shape[dim] - 1 - positions
+        if base.strip("_") == "index_put":
+            args, kwargs = _written_backwards(*args, **kwargs), {}
         result = func(*args, **kwargs)
         if name in _UNINITIALISED:
             result.fill_(self._unwritten if result.is_floating_point() or result.is_complex() else 1)
