@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULE = ROOT / "benchmarks" / "cases" / "pocket" / "many_faults.py"
+CASES = ROOT / "benchmarks" / "cases"
 
 
 @click.command()
@@ -26,17 +27,9 @@ def main(programs: int, seconds: int, out: str) -> None:
     """Hunt through the planted backend, and say which failures each fault ended as."""
     began = time.monotonic()
     command = [sys.executable, "-m", "minifier", "hunt", "--backend", "many_faults", "--import", "pocket.many_faults"]
-    command += [
-        "--time",
-        str(seconds),
-        "--timeout",
-        "20",
-        "--out",
-        str(Path(out).absolute()),
-        "pocket.many_faults:programs",
-    ]
-    environment = {"PYTHONPATH": f"{ROOT}:{MODULE.parents[1]}", "MANY_FAULTS": str(programs)}
-    subprocess.run(["env", *(f"{name}={value}" for name, value in environment.items()), *command], check=False)
+    command += ["--time", str(seconds), "--timeout", "20", "--out", out, "pocket.many_faults:programs"]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{CASES}", "MANY_FAULTS": str(programs)}
+    subprocess.run(command, env=environment, check=False)
     lines = [json.loads(line) for line in Path(out, "results.jsonl").read_text(encoding="utf-8").splitlines()]
     answers = Counter(line["answer"] for line in lines if not line["behind"])
     failures = json.loads(Path(out, "summary.json").read_text(encoding="utf-8"))["failures"]

@@ -50,7 +50,7 @@ def operators_by_function() -> dict[Callable[..., Any], set[str]]:
 
 
 def _plain(operators: Sequence[Any]) -> Sequence[Any]:
-    """Return those without a variant, like `pad.circular`, which is not what most models call; all if none is plain."""
+    """Return those that are no variant, as `silu` and not `silu.complex`; if all are variants, return all."""
     return [each for each in operators if not each.variant_test_name] or operators
 
 

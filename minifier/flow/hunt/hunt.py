@@ -90,8 +90,8 @@ def _reduce(
     """Reduce what is not reduced yet, the failures of most programs first, several at once; begin none late.
 
     Of failures that look the same, only a few are begun: what they show may be that of the others as well. Each is a
-    `minify reduce`; its log says why there is no repro. `known` are the numbers of groups that were tried before: of
-    those, reductions whose time was up go on once nothing else is left. Return those that were begun.
+    `minify reduce`; its log says why there is no repro. `known` are the numbers of groups that were tried before.
+    If only those are left, the ones whose time was up go on. Return the numbers of those that were begun.
     """
     still = [group for group in records.groups if not group.is_reduced]
     left = [group for group in still if group.number not in known] or [group for group in still if group.result]

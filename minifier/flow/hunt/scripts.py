@@ -101,8 +101,9 @@ def try_script(program: Program, backend: str, modules: tuple[str, ...], setting
     if unsaved:
         return Trial(Answer.FAILS, unsaved)
     if end is None:
-        if left := [each for each in found.compared.fallbacks if each.is_left] if found.compared is not None else []:
-            return Trial(Answer.FALLBACK, left[0].sentence)
+        fallbacks = found.compared.fallbacks if found.compared is not None else ()
+        if left := [each.sentence for each in fallbacks if each.is_left]:
+            return Trial(Answer.FALLBACK, left[0])
         return Trial(Answer.WORKS if captured.graphs else Answer.NO_GRAPH)
     said = f"it does not end in {terms.seconds:.0f} s" if captured.end.timed_out else end.line
     if in_eager.failure is not None or INVALID_BACKEND in captured.traceback:

@@ -83,8 +83,7 @@ def distinct(records: Records) -> list[DistinctFailure]:
             subjects = tuple(dict.fromkeys(each.subject for each in programs.values()))
             operators = (each.subject for each in programs.values() if each.source == OPERATORS)
             models = max((models_of_operators().get(each, 0) for each in operators), default=0)
-            count = len(programs)
-            failures.append(DistinctFailure(*groups[0], numbers, count, confirmed, subjects, models))
+            failures.append(DistinctFailure(*groups[0], numbers, len(programs), confirmed, subjects, models))
     return sorted(failures, key=lambda each: (not each.is_silent, -each.weight, each.group.number))
 
 

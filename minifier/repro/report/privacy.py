@@ -26,7 +26,6 @@ _ABSOLUTE = re.compile(r"(?<![\w.:/<>~-])(?:/[\w.@+<>-]+)+((?:/[\w.@+<>-]+){2})"
 # Begins a word: a search from the middle of each long word would take quadratic time.
 _VERIFIED = re.compile(r"(?<![^\s\"'])[^\s\"']*/minify-verify-\w+/empty/")
 PRIVATE = "private.json"
-_PACKAGES = "site-packages", "dist-packages"
 _MIN_NAME_CHARS = 3
 # Fields of a Case with the script's source or location.
 _OF_SCRIPT = (("script", "path"), ("script", "folders"), ("backend", "folders"), ("backend", "files"))
@@ -47,11 +46,10 @@ class Ownership:
 NOBODYS = Ownership()
 
 
-def _installed() -> tuple[str, ...]:
-    """Return the folders of packages, also those of `pip install --user`, and of the standard library."""
-    paths = sysconfig.get_paths()
-    packages = [entry for entry in sys.path if entry.endswith(_PACKAGES)]
-    return tuple(dict.fromkeys([*map(paths.__getitem__, ("purelib", "platlib", "stdlib", "platstdlib")), *packages]))
+def _packages() -> set[str]:
+    """Return the folders of packages, also those of `pip install --user`."""
+    own = {entry for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))}
+    return {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *own}
 
 
 def _folder(find: Callable[[], object]) -> str:
@@ -70,7 +68,7 @@ def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
     if "/" not in text:
         return text
     known = [
-        *((folder, "<site-packages>") for folder in _installed() if folder.endswith(_PACKAGES)),
+        *((folder, "<site-packages>") for folder in _packages()),
         (sysconfig.get_path("stdlib"), "<python>"),
         (sys.prefix, "<environment>"),
         (_folder(os.getcwd), "."),
@@ -138,7 +136,7 @@ def without_source(trace: str, public: Iterable[str] = ()) -> str:
 
     `public` are files and folders.
     """
-    shown = tuple(public)
+    shown = {*_packages(), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *public}
     lines, is_shown = [], True
     for line in trace.splitlines():
         frame = _FILE.match(line)
@@ -152,8 +150,8 @@ def without_source(trace: str, public: Iterable[str] = ()) -> str:
 def _is_public(path: str, public: Iterable[str]) -> bool:
     if path.startswith("<"):
         return not path.startswith(("<script>", "<ipython-input"))
-    installed = any(path == known or path.startswith(f"{known}/") for known in (*_installed(), *public))
-    return installed or "site-packages" in path or "/minify-verify-" in path or Path(path).name == "repro.py"
+    is_known = any(path == known or path.startswith(f"{known}/") for known in public)
+    return is_known or "site-packages" in path or "/minify-verify-" in path or Path(path).name == "repro.py"
 
 
 def shareable(text: str, owned: Ownership = NOBODYS) -> str:

@@ -181,9 +181,9 @@ class Unsettled(Mode):  # type: ignore[no-untyped-call]
 
     Every op that rounds does so differently: each element of its result moves by `steps` times eps, in half types by at
     most 4, up or down, and a sum also by a fraction of its summands' magnitudes. Unwritten memory is `unwritten`, or 1
-    in integers. Among equal elements, sort, topk, kthvalue, median and mode choose another, and of
-    several values that index_put writes to one element another one stays. erf and erfc are as inexact
-    as torch's vectorised versions.
+    in integers. Among equal elements, sort, topk, kthvalue, median and mode choose another. Of several
+    values that index_put writes to one element, another one stays. erf and erfc are as inexact as torch's vectorised
+    versions.
     """
 
     def __init__(self, steps: float = 1.0, seed: int = 0, unwritten: float = math.nan) -> None:
